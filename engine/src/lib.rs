@@ -1,0 +1,3 @@
+//! The turn and compaction engine.
+
+pub mod texts;

@@ -1,0 +1,127 @@
+//! The fixed texts that reach the model, in our own wording at the byte length of the real ones.
+//!
+//! Token arithmetic and cuts count bytes, so each text has the length of the text that the real
+//! binary sends, plain and JSON-escaped (facts/texts.md). ASCII only: an offset is a byte and a
+//! character. Short protocol strings stand where they are used. Texts are the same on the three
+//! versions. When adding one, also add it to [`KNOWN`]: the recorder swaps by that list.
+
+/// Last user item of a local compaction request. Ends with a newline.
+pub const COMPACTION_PROMPT: &str = "\
+Write a checkpoint of this thread for the next model, which sees only what you put down here. \
+Cover these points.\n\nState:\n\
+- what has been finished and which choices were made\n\
+- limits, wishes and facts from the user that still apply\n\
+- the steps that are left, in the order to take them\n\
+- names, values and excerpts that later work needs\n\n\
+Keep it short and ordered, so that the reader can go on at once and redoes nothing yet.\n";
+
+/// Prefix of a summary; a newline and the summary follow.
+pub const SUMMARY_PREFIX: &str = "\
+A summary of the thread so far follows. It was written by a model that worked on the same task \
+before its context was replaced. Earlier calls and their outputs are no longer listed, but their \
+effects on the workspace remain. Take the summary as the record of what has been done, go on from \
+there without redoing finished steps, and treat the wishes of the user that it lists as still \
+valid. Summary:";
+
+/// User item recorded when a turn is interrupted.
+pub const TURN_ABORTED: &str = "\
+<turn_aborted>\n\
+This turn was stopped by the user before it came to its end. Commands that were started may still \
+run, and tool calls that were cut off may have taken effect in part. \
+See what stands, then go on.\n</turn_aborted>";
+
+/// Permissions of `danger-full-access` with approval `never`.
+pub const PERMISSIONS_DANGER_NEVER: &str = "\
+<permissions instructions>\n\
+The sandbox mode `danger-full-access` is in force: commands may read and write every file of this \
+machine, and may use the network without any limit of the harness.\n\
+The approval policy is never: no command is ever put before the user, and a request for more \
+rights will not be granted, so do not ask for it.\n</permissions instructions>";
+
+/// Permissions of `read-only` with approval `never`.
+pub const PERMISSIONS_READ_ONLY_NEVER: &str = "\
+<permissions instructions>\n\
+The sandbox mode `read-only` is in force: commands may read files, and they may not write to any; \
+the network is closed to them by the harness.\n\
+The approval policy is never: no command is ever put before the user, and a request for more \
+rights will not be granted, so do not ask for it.\n</permissions instructions>";
+
+/// Description of the built-in tool `update_plan` (0.144.6 lists it always).
+pub const UPDATE_PLAN: &str = "\
+Records the plan of this task.\n\
+Takes the list of steps with the state of each one, and a note that says why it changed.\n\
+At most one step can be active here.\n";
+
+/// A fixed text, ours, and what is known of the real one.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownText {
+    /// Name used in scenarios (`{$text: summary_prefix}`), masks and findings.
+    pub id: &'static str,
+    /// Our wording.
+    pub ours: &'static str,
+    /// SHA-1 of the real text, in hex.
+    pub real_sha1: &'static str,
+}
+
+/// Every fixed text longer than a line.
+pub const KNOWN: &[KnownText] = &[
+    KnownText {
+        id: "compaction_prompt",
+        ours: COMPACTION_PROMPT,
+        real_sha1: "7aa759e57c6db2dbfaf11aae4ce47d4738b9dab3",
+    },
+    KnownText {
+        id: "summary_prefix",
+        ours: SUMMARY_PREFIX,
+        real_sha1: "eedd815901ea779331baed05d2ea14ead2813186",
+    },
+    KnownText {
+        id: "turn_aborted",
+        ours: TURN_ABORTED,
+        real_sha1: "ecfbe67f4014cb2a62364fed920de0b447e2c779",
+    },
+    KnownText {
+        id: "permissions_danger_never",
+        ours: PERMISSIONS_DANGER_NEVER,
+        real_sha1: "bef1f5c5b9a6814ced5cbe2d54453a568cabc294",
+    },
+    KnownText {
+        id: "permissions_read_only_never",
+        ours: PERMISSIONS_READ_ONLY_NEVER,
+        real_sha1: "fde40b589d8833c47058c644240578c05b7fa636",
+    },
+    KnownText {
+        id: "update_plan",
+        ours: UPDATE_PLAN,
+        real_sha1: "720c9f5021e7e32e3de6c377c2df0f5d45524f79",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes plain and JSON-escaped, as measured on the real binaries (facts/texts.md).
+    #[test]
+    fn every_text_has_the_length_of_the_real_one() {
+        let lengths: Vec<(&str, usize, usize)> = KNOWN
+            .iter()
+            .map(|known| {
+                let escaped = serde_json::to_string(known.ours).expect("a string serialises");
+                (known.id, known.ours.len(), escaped.len() - 2)
+            })
+            .collect();
+        assert_eq!(
+            lengths,
+            [
+                ("compaction_prompt", 426, 435),
+                ("summary_prefix", 399, 399),
+                ("turn_aborted", 226, 228),
+                ("permissions_danger_never", 362, 365),
+                ("permissions_read_only_never", 341, 344),
+                ("update_plan", 157, 160),
+            ]
+        );
+        assert!(KNOWN.iter().all(|known| known.ours.is_ascii()));
+    }
+}

@@ -1,0 +1,36 @@
+//! How a subject is run. Only this folder knows that there is more than one engine.
+
+use crate::recording::{Finding, Recording};
+use crate::scenario::plan::Plan;
+
+/// What came of a run that could run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The raw capture.
+    pub recording: Recording,
+    /// Unscripted requests, unused replies, wrong kinds, failed request assertions, wrong endings.
+    pub findings: Vec<Finding>,
+}
+
+/// Why a case has no verdict.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoVerdict {
+    /// The machine lacks something: no binary, loopback denied, no npm.
+    #[error("could not run: {0}")]
+    CouldNotRun(String),
+    /// A named deadline passed; silence is never a verdict.
+    #[error("could not decide: {0}")]
+    CouldNotDecide(String),
+    /// The subject has no such ability (a step or fault of a later part).
+    #[error("not supported by this subject: {0}")]
+    NotSupported(String),
+}
+
+/// Runs plans on one subject.
+#[async_trait::async_trait(?Send)]
+pub trait Driver {
+    /// The subject, for instance `engine@0.171` or `codex@0.171.0`.
+    fn subject(&self) -> &str;
+    /// Runs one plan.
+    async fn run(&self, plan: &Plan) -> Result<Outcome, NoVerdict>;
+}

@@ -1,0 +1,5 @@
+//! Turnproof's harness: scenarios × subjects → recordings → masks → goldens.
+
+pub mod driver;
+pub mod recording;
+pub mod scenario;

@@ -1,0 +1,3 @@
+//! The `turnproof` command.
+
+fn main() {}

@@ -1,0 +1,123 @@
+//! The raw capture of one case: journal, rollout files and client events.
+//!
+//! A recording is what a driver hands on; it is not masked. Real fixed texts are already replaced
+//! by ours (`texts.rs`), so nothing of Codex's wording is ever stored.
+
+use serde_json::Value;
+
+/// Everything that was captured of one case.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Recording {
+    /// Requests in order of arrival.
+    pub journal: Vec<Exchange>,
+    /// Rollout files in order of creation.
+    pub rollouts: Vec<RolloutFile>,
+    /// Client events in order.
+    pub events: Vec<ClientEvent>,
+    /// What a mask needs to know of the run.
+    pub places: Places,
+}
+
+/// One request and the label of the reply that answered it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exchange {
+    /// `POST`, `GET`.
+    pub method: String,
+    /// Path and query below the base URL, for instance `/responses`.
+    pub path: String,
+    /// Headers as received, in order, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Exact body bytes, decoded from a content encoding if there was one.
+    pub body: Vec<u8>,
+    /// Label of the reply (`step 1 reply 2`); `None` for an unscripted request.
+    pub reply: Option<String>,
+}
+
+/// One rollout file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RolloutFile {
+    /// File name without its folder.
+    pub name: String,
+    /// Exact text.
+    pub text: String,
+}
+
+/// Places and names of this run that a mask replaces.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Places {
+    /// Absolute workspace path.
+    pub workspace: String,
+    /// Absolute Codex home.
+    pub home: String,
+    /// Wire slug and scenario name of every model.
+    pub models: Vec<(String, String)>,
+    /// The installation id of the run.
+    pub installation_id: String,
+}
+
+/// One event that the client saw: the race-free subset of the notifications.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ClientEvent {
+    /// A turn began.
+    TurnStarted {
+        /// Turn id.
+        turn: String,
+    },
+    /// A turn ended.
+    TurnEnded {
+        /// Turn id.
+        turn: String,
+        /// `completed`, `interrupted`, `failed`.
+        status: String,
+        /// Error message and its code as JSON.
+        error: Option<(String, Value)>,
+    },
+    /// An item began.
+    ItemStarted {
+        /// App-server item type (`userMessage`, `agentMessage`, `dynamicToolCall`, …).
+        kind: String,
+        /// Item id.
+        id: String,
+    },
+    /// An item ended.
+    ItemCompleted {
+        /// App-server item type.
+        kind: String,
+        /// Item id.
+        id: String,
+        /// What a user would see of it: text, or name, status and output.
+        shown: Value,
+    },
+    /// Token usage was reported.
+    TokenUsage {
+        /// `total` of the notification.
+        total: Value,
+        /// `last` of the notification.
+        last: Value,
+        /// Effective window in tokens.
+        window: Option<i64>,
+    },
+    /// A warning.
+    Warning {
+        /// Text shown.
+        message: String,
+    },
+    /// An error notification.
+    Error {
+        /// Text shown.
+        message: String,
+        /// Whether the client is told that a retry follows.
+        will_retry: bool,
+        /// `codexErrorInfo`.
+        code: Value,
+    },
+}
+
+/// Something a run found that no golden is needed for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Checker or rule that speaks, for instance `script.unused_reply` or `checker.pairing`.
+    pub id: String,
+    /// What, where, and what was expected; several lines are allowed.
+    pub message: String,
+}
