@@ -1,3 +1,35 @@
-//! The turn and compaction engine.
+//! The turn and compaction engine: history, context, sampling loop, compaction and rollout.
+//!
+//! One [`session::Session`] is one thread. It has no socket, file, clock, environment or
+//! randomness of its own: it asks its [`ports`]. What differs between versions stands in
+//! [`profile`]; nothing else asks for a version. The way of one turn:
+//!
+//! ```text
+//! Session::run_turn (turn.rs)
+//!   ├─ compaction::pre_turn?          total usage ≥ limit, before the new text is recorded
+//!   ├─ context::record                full initial context or changed fragments (context.rs)
+//!   ├─ loop: History::for_prompt (history.rs) → request::build (request.rs) → Sampler port
+//!   │        events → items (items.rs) → Tools port → outputs in call order
+//!   │        over the limit and follow-up needed → compaction::mid_turn
+//!   └─ rollout records (rollout.rs) and client events (events.rs) as they happen
+//! ```
 
+mod announce;
+mod calls;
+pub mod compaction;
+pub mod context;
+pub mod error;
+pub mod events;
+pub mod history;
+pub mod items;
+pub mod ports;
+pub mod profile;
+pub mod request;
+pub mod rollout;
+pub mod rollout_read;
+pub mod session;
+pub mod settings;
 pub mod texts;
+pub mod tokens;
+pub mod truncate;
+pub mod turn;

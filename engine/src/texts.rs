@@ -52,6 +52,16 @@ Records the plan of this task.\n\
 Takes the list of steps with the state of each one, and a note that says why it changed.\n\
 At most one step can be active here.\n";
 
+/// Description of the built-in tool `view_image` (0.144.6 lists it always).
+pub const VIEW_IMAGE: &str = "\
+Shows the model an image that lies in the workspace. Give the path of the file; use it only when \
+the picture itself matters.";
+
+/// Warning shown after each compaction (0.144.6).
+pub const COMPACTION_WARNING: &str = "\
+A note: this thread has been compacted, and each time some of its detail is gone. For the best \
+answers, begin a new thread whenever one of your tasks is out.";
+
 /// A fixed text, ours, and what is known of the real one.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownText {
@@ -95,6 +105,16 @@ pub const KNOWN: &[KnownText] = &[
         ours: UPDATE_PLAN,
         real_sha1: "720c9f5021e7e32e3de6c377c2df0f5d45524f79",
     },
+    KnownText {
+        id: "view_image",
+        ours: VIEW_IMAGE,
+        real_sha1: "bd12cf309f2f0686e8edc82b1a6b37c62d399278",
+    },
+    KnownText {
+        id: "compaction_warning",
+        ours: COMPACTION_WARNING,
+        real_sha1: "ab5f5031134e0f027f5376dd05535976f5b8517f",
+    },
 ];
 
 #[cfg(test)]
@@ -120,6 +140,8 @@ mod tests {
                 ("permissions_danger_never", 362, 365),
                 ("permissions_read_only_never", 341, 344),
                 ("update_plan", 157, 160),
+                ("view_image", 124, 124),
+                ("compaction_warning", 157, 157),
             ]
         );
         assert!(KNOWN.iter().all(|known| known.ours.is_ascii()));

@@ -1,0 +1,151 @@
+//! What the client and, as events, the rollout are told about items.
+
+use serde_json::{Value, json};
+
+use crate::events::Event;
+use crate::items::{self, Item};
+use crate::session::Session;
+use crate::turn::Turn;
+
+impl Session {
+    /// `item_completed` of a paginated file.
+    pub(crate) fn record_item_completed(&mut self, turn: &str, item: &Value) {
+        if !self.recorder.paginated() {
+            return;
+        }
+        let now = self.ports.clock.now_ms();
+        let event = json!({
+            "type": "item_completed",
+            "thread_id": self.thread,
+            "turn_id": turn,
+            "item": item,
+            "started_at_ms": now,
+            "completed_at_ms": now,
+        });
+        self.recorder.event(event);
+    }
+
+    pub(crate) fn announce_message(&mut self, turn: &Turn, item: &Item) {
+        let id = item
+            .payload
+            .get("id")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
+        let text = item.texts().concat();
+        self.announce_item("agentMessage", &id, json!({"text": text}));
+        if self.recorder.paginated() {
+            let content: Vec<Value> = item
+                .texts()
+                .iter()
+                .map(|text| json!({"type": "Text", "text": text}))
+                .collect();
+            let mut completed = json!({"type": "AgentMessage", "id": id, "content": content});
+            if let Some(phase) = item.payload.get("phase") {
+                completed["phase"] = phase.clone();
+            }
+            self.record_item_completed(&turn.id, &completed);
+        } else {
+            let phase = item.payload.get("phase").cloned().unwrap_or(Value::Null);
+            let event = json!({"type": "agent_message", "message": text, "phase": phase,
+                "memory_citation": null});
+            self.recorder.event(event);
+        }
+    }
+
+    pub(crate) fn announce_reasoning(&mut self, turn: &Turn, item: &Item) {
+        let id = item
+            .payload
+            .get("id")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
+        let texts = |key: &str| {
+            items::content_texts(item.payload.get(key))
+                .into_iter()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let (summary, content) = (texts("summary"), texts("content"));
+        self.announce_item(
+            "reasoning",
+            &id,
+            json!({"summary": summary, "content": content}),
+        );
+        if self.recorder.paginated() {
+            let completed = json!({"type": "Reasoning", "id": id, "summary_text": summary,
+                "raw_content": content});
+            self.record_item_completed(&turn.id, &completed);
+        } else {
+            for text in summary {
+                self.recorder
+                    .event(json!({"type": "agent_reasoning", "text": text}));
+            }
+        }
+    }
+
+    fn announce_item(&self, kind: &'static str, id: &str, shown: Value) {
+        self.ports.observer.event(Event::ItemStarted {
+            kind,
+            id: id.to_owned(),
+        });
+        self.ports.observer.event(Event::ItemCompleted {
+            kind,
+            id: id.to_owned(),
+            shown,
+        });
+    }
+
+    /// Records user input and its event.
+    pub(crate) fn record_user(&mut self, turn: &Turn, parts: &[Value], order: u64) {
+        let content: Vec<Value> = parts.iter().map(wire_part).collect();
+        let kinds: Vec<&str> = parts.iter().map(part_kind).collect();
+        let metadata = vec![json!({"provenance": {"type": "user"}}); parts.len()];
+        let mut item = items::message("user", None, content);
+        item.passthrough
+            .insert("content_item_kinds".to_owned(), json!(kinds));
+        item.passthrough
+            .insert("content_item_metadata".to_owned(), Value::Array(metadata));
+        self.prepare(&mut item, &turn.id, true);
+        item.meta.user_input_order = Some(order);
+        item.meta.mcp_attribution = true;
+        self.retain(&mut item, &turn.id, "user", true);
+        let text = item.texts().concat();
+        self.commit(item);
+        let id = self.ports.ids.uuid();
+        let shown: Vec<Value> = parts.iter().map(client_part).collect();
+        self.announce_item("userMessage", &id, json!({"content": shown}));
+        if self.recorder.paginated() {
+            let completed = json!({"type": "UserMessage", "id": id, "content": shown});
+            self.record_item_completed(&turn.id, &completed);
+        } else {
+            let images: Vec<&Value> = parts.iter().filter_map(|part| part.get("url")).collect();
+            let event = json!({"type": "user_message", "message": text, "images": images,
+                "local_images": [], "text_elements": []});
+            self.recorder.event(event);
+        }
+    }
+}
+
+/// A part of the user's input as a content part.
+fn wire_part(part: &Value) -> Value {
+    match part["type"].as_str() {
+        Some("image") => json!({"type": "input_image", "image_url": part["url"]}),
+        _ => json!({"type": "input_text", "text": part["text"]}),
+    }
+}
+
+fn part_kind(part: &Value) -> &'static str {
+    match part["type"].as_str() {
+        Some("image") => "user.image",
+        _ => "user.text",
+    }
+}
+
+/// A part of the user's input as the client sees it.
+fn client_part(part: &Value) -> Value {
+    match part["type"].as_str() {
+        Some("image") => part.clone(),
+        _ => json!({"type": "text", "text": part["text"], "text_elements": []}),
+    }
+}

@@ -1,0 +1,247 @@
+//! Calls of client tools: started as their items arrive, recorded in call order.
+
+use std::collections::VecDeque;
+
+use futures_util::StreamExt;
+use futures_util::future::{FutureExt, LocalBoxFuture};
+use futures_util::stream::FuturesUnordered;
+use serde_json::{Value, json};
+
+use crate::events::Event;
+use crate::items::{self, Item};
+use crate::ports::{ToolCall, ToolOutcome};
+use crate::session::Session;
+use crate::truncate;
+use crate::turn::Turn;
+
+/// Output of a call that the client refused.
+const REFUSED: &str = "dynamic tool request failed";
+/// Output of a call that was cancelled (0.164+).
+const CANCELLED: &str = "dynamic tool call was cancelled before receiving a response";
+
+/// A call between its item and its output.
+pub(crate) struct Pending {
+    call_id: String,
+    kind: &'static str,
+    /// Fixed output, or `None` while the client works on it.
+    output: Option<Value>,
+    name: String,
+    arguments: Value,
+    started: bool,
+    done: bool,
+}
+
+type Running = FuturesUnordered<LocalBoxFuture<'static, (usize, ToolOutcome)>>;
+
+/// The calls of one sampling.
+#[derive(Default)]
+pub(crate) struct Calls {
+    pub(crate) pending: Vec<Pending>,
+    pub(crate) running: Running,
+    pub(crate) waiting: VecDeque<usize>,
+}
+
+impl Calls {
+    /// Whether the newest call waits for the client.
+    pub(crate) fn newest_runs(&self) -> bool {
+        self.pending
+            .last()
+            .is_some_and(|call| call.output.is_none() && !call.done)
+    }
+}
+
+impl Session {
+    /// What becomes of a function call: a fixed output, or a question to the client.
+    pub(crate) fn pending_call(&self, item: &Item) -> Pending {
+        let text = |key: &str| {
+            item.payload
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
+        let namespace = item.payload.get("namespace").and_then(Value::as_str);
+        let known = self
+            .settings
+            .tools
+            .iter()
+            .any(|tool| tool.name == text("name") && tool.namespace.as_deref() == namespace);
+        let (output, arguments) = if known {
+            match serde_json::from_str::<Value>(text("arguments")) {
+                Ok(arguments) => (None, arguments),
+                Err(error) => (
+                    Some(json!(format!(
+                        "failed to parse function arguments: {error}"
+                    ))),
+                    Value::Null,
+                ),
+            }
+        } else {
+            let full = format!("{}{}", namespace.unwrap_or_default(), text("name"));
+            (
+                Some(json!(format!("unsupported call: {full}"))),
+                Value::Null,
+            )
+        };
+        Pending {
+            call_id: text("call_id").to_owned(),
+            kind: "function_call_output",
+            done: output.is_some(),
+            output,
+            name: text("name").to_owned(),
+            arguments,
+            started: false,
+        }
+    }
+
+    /// Starts calls that may start: all of them, or one at a time.
+    pub(crate) fn start_waiting(&mut self, calls: &mut Calls) {
+        while let Some(&index) = calls.waiting.front() {
+            if !self.profile.concurrent_calls && !calls.running.is_empty() {
+                return;
+            }
+            calls.waiting.pop_front();
+            let call = &mut calls.pending[index];
+            call.started = true;
+            self.ports.observer.event(Event::ItemStarted {
+                kind: "dynamicToolCall",
+                id: call.call_id.clone(),
+            });
+            let asked = self.ports.tools.call(ToolCall {
+                call_id: call.call_id.clone(),
+                name: call.name.clone(),
+                namespace: None,
+                arguments: call.arguments.clone(),
+            });
+            calls
+                .running
+                .push(async move { (index, asked.await) }.boxed_local());
+        }
+    }
+
+    /// Waits for the calls and records their outputs in call order; `false` when interrupted.
+    pub(crate) async fn finish_calls(&mut self, turn: &Turn, calls: &mut Calls) -> bool {
+        let inbox = self.inbox();
+        while !inbox.is_interrupted() {
+            self.start_waiting(calls);
+            tokio::select! {
+                biased;
+                () = inbox.changed() => {}
+                next = calls.running.next() => match next {
+                    Some((index, outcome)) => self.finish_call(turn, calls, index, outcome),
+                    None => break,
+                },
+            }
+        }
+        let interrupted = inbox.is_interrupted();
+        for index in 0..calls.pending.len() {
+            if !calls.pending[index].done {
+                self.cancel_call(turn, &mut calls.pending[index]);
+            }
+            let call = &calls.pending[index];
+            if let Some(output) = call.output.clone() {
+                let (kind, call_id) = (call.kind, call.call_id.clone());
+                self.record_call_output(turn, kind, &call_id, output);
+            }
+        }
+        !interrupted
+    }
+
+    fn record_call_output(&mut self, turn: &Turn, kind: &str, call_id: &str, output: Value) {
+        let mut item = items::output(kind, None, call_id, output);
+        self.prepare(&mut item, &turn.id, true);
+        if self.profile.output_limit_override {
+            let tokens = truncate::override_tokens(self.settings.truncation());
+            item.meta.fallback_token_limit = Some(tokens);
+        }
+        self.commit(item);
+    }
+
+    pub(crate) fn finish_call(
+        &mut self,
+        turn: &Turn,
+        calls: &mut Calls,
+        index: usize,
+        outcome: ToolOutcome,
+    ) {
+        let call = &mut calls.pending[index];
+        call.done = true;
+        let (output, content, success, error) = match outcome {
+            ToolOutcome::Answered { content, success } => {
+                (wire_output(&content), content, success, None)
+            }
+            ToolOutcome::Refused => (json!(REFUSED), Vec::new(), false, Some(REFUSED)),
+        };
+        call.output = Some(output);
+        let call = &calls.pending[index];
+        self.announce_call(turn, call, &content, success, error);
+    }
+
+    fn cancel_call(&mut self, turn: &Turn, call: &mut Pending) {
+        call.done = true;
+        if self.profile.concurrent_calls {
+            call.output = Some(json!(CANCELLED));
+            self.announce_call(turn, call, &[], false, Some(CANCELLED));
+        } else {
+            call.output = Some(json!("aborted by user after 0.1s"));
+        }
+    }
+
+    /// Tells the client and, in paginated files, the rollout that a call ended.
+    fn announce_call(
+        &mut self,
+        turn: &Turn,
+        call: &Pending,
+        content: &[Value],
+        success: bool,
+        error: Option<&str>,
+    ) {
+        let status = if success { "completed" } else { "failed" };
+        self.ports.observer.event(Event::ItemCompleted {
+            kind: "dynamicToolCall",
+            id: call.call_id.clone(),
+            shown: json!({"tool": call.name, "status": status, "contentItems": content,
+                "success": success}),
+        });
+        let mut item = json!({
+            "type": "DynamicToolCall",
+            "id": call.call_id,
+            "tool": call.name,
+            "arguments": call.arguments,
+            "status": status,
+            "content_items": content,
+            "success": success,
+        });
+        if let Some(error) = error {
+            item["error"] = json!(error);
+        }
+        item["duration"] = json!({"secs": 0, "nanos": 0});
+        self.record_item_completed(&turn.id, &item);
+    }
+}
+
+/// A call that the engine records and never answers.
+pub(crate) fn unanswered(item: &Item) -> Pending {
+    Pending {
+        call_id: item.call_id().unwrap_or_default().to_owned(),
+        kind: "custom_tool_call_output",
+        output: None,
+        name: String::new(),
+        arguments: Value::Null,
+        started: false,
+        done: true,
+    }
+}
+
+/// Content parts of a client tool as an output: one text is a string, else a list.
+fn wire_output(content: &[Value]) -> Value {
+    if let [only] = content
+        && only["type"] == "inputText"
+    {
+        return only["text"].clone();
+    }
+    let part = |part: &Value| match part["type"].as_str() {
+        Some("inputImage") => json!({"type": "input_image", "image_url": part["imageUrl"]}),
+        _ => json!({"type": "input_text", "text": part["text"]}),
+    };
+    Value::Array(content.iter().map(part).collect())
+}

@@ -1,0 +1,283 @@
+//! The initial context and what changes of it: fragments, world state and the reference baseline.
+//!
+//! Without a baseline the whole context is recorded; with one only the changed fragments
+//! (history.md §6). The world state is written whole or as a JSON merge patch.
+
+use serde_json::{Map, Value, json};
+
+use crate::items::{Item, message};
+use crate::profile::Profile;
+use crate::settings::Settings;
+use crate::texts;
+
+/// One piece of context, before it is put into a message.
+#[derive(Debug, Clone, PartialEq)]
+struct Fragment {
+    role: &'static str,
+    kind: &'static str,
+    provenance: Value,
+    text: String,
+}
+
+/// Messages of the whole initial context, developer first.
+pub fn full(settings: &Settings, profile: &Profile) -> Vec<Item> {
+    let mut developer = Vec::new();
+    let permissions = permissions_fragment(settings);
+    let instructions = settings.developer_instructions.as_ref().map(|text| Fragment {
+        role: "developer",
+        kind: "generic.developer_instructions",
+        provenance: json!({"type": "developer_instructions", "from_additional_requirements": false}),
+        text: text.clone(),
+    });
+    if profile.base_is_item {
+        developer.extend(instructions);
+        developer.extend(permissions);
+    } else {
+        developer.extend(permissions);
+        developer.extend(instructions);
+    }
+    let mut user = Vec::new();
+    user.extend(project_doc_fragment(settings));
+    user.extend(environment_fragment(settings, profile, true));
+    [developer, user]
+        .iter()
+        .filter(|group| !group.is_empty())
+        .map(|group| bundle(group))
+        .collect()
+}
+
+/// Messages of what differs between the baseline's settings and these, developer first.
+pub fn diff(before: &Settings, now: &Settings, profile: &Profile) -> Vec<Item> {
+    let mut items = Vec::new();
+    let changed = (&before.sandbox, &before.approval) != (&now.sandbox, &now.approval);
+    if changed && let Some(fragment) = permissions_fragment(now) {
+        items.push(bundle(&[fragment]));
+    }
+    let moved = (&before.cwd, &before.shell) != (&now.cwd, &now.shell);
+    let environment =
+        environment_text(before, profile, moved) != environment_text(now, profile, moved);
+    if environment && let Some(fragment) = environment_fragment(now, profile, moved) {
+        items.push(bundle(&[fragment]));
+    }
+    items
+}
+
+/// One message of adjacent fragments with the same role.
+fn bundle(fragments: &[Fragment]) -> Item {
+    let content = fragments
+        .iter()
+        .map(|fragment| json!({"type": "input_text", "text": fragment.text}))
+        .collect();
+    let mut item = message(fragments[0].role, None, content);
+    let kinds: Vec<&str> = fragments.iter().map(|fragment| fragment.kind).collect();
+    let metadata: Vec<Value> = fragments
+        .iter()
+        .map(|fragment| json!({"provenance": fragment.provenance}))
+        .collect();
+    item.passthrough
+        .insert("content_item_kinds".to_owned(), json!(kinds));
+    item.passthrough
+        .insert("content_item_metadata".to_owned(), Value::Array(metadata));
+    item
+}
+
+fn harness() -> Value {
+    json!({"type": "harness", "hook": false})
+}
+
+fn permissions_fragment(settings: &Settings) -> Option<Fragment> {
+    if !settings.permissions_instructions {
+        return None;
+    }
+    let text = match settings.sandbox.as_str() {
+        "read-only" => texts::PERMISSIONS_READ_ONLY_NEVER,
+        _ => texts::PERMISSIONS_DANGER_NEVER,
+    };
+    Some(Fragment {
+        role: "developer",
+        kind: "permissions.instructions",
+        provenance: harness(),
+        text: text.to_owned(),
+    })
+}
+
+fn project_doc_fragment(settings: &Settings) -> Option<Fragment> {
+    let (folder, text) = settings.project_doc.as_ref()?;
+    Some(Fragment {
+        role: "user",
+        kind: "agents_md.instructions",
+        provenance: json!({"type": "agents_md"}),
+        text: format!(
+            "# AGENTS.md instructions for {folder}\n\n<INSTRUCTIONS>\n{text}\n</INSTRUCTIONS>"
+        ),
+    })
+}
+
+fn environment_fragment(settings: &Settings, profile: &Profile, whole: bool) -> Option<Fragment> {
+    settings.environment_context.then(|| Fragment {
+        role: "user",
+        kind: "environments.environment_context",
+        provenance: harness(),
+        text: environment_text(settings, profile, whole),
+    })
+}
+
+/// The environment context; `whole` adds working directory and shell.
+fn environment_text(settings: &Settings, profile: &Profile, whole: bool) -> String {
+    let mut lines = Vec::new();
+    if whole {
+        lines.push(format!("  <cwd>{}</cwd>", settings.cwd));
+        lines.push(format!("  <shell>{}</shell>", settings.shell));
+    }
+    if profile.environment_dates {
+        lines.push(format!("  <current_date>{}</current_date>", settings.date));
+        lines.push(format!("  <timezone>{}</timezone>", settings.timezone));
+    }
+    lines.push(format!("  {}", filesystem(settings)));
+    format!(
+        "<environment_context>\n{}\n</environment_context>",
+        lines.join("\n")
+    )
+}
+
+fn filesystem(settings: &Settings) -> String {
+    let profile = if settings.sandbox == "read-only" {
+        "<permission_profile type=\"managed\"><file_system type=\"restricted\"><entry \
+         access=\"read\"><special>:root</special></entry></file_system></permission_profile>"
+    } else {
+        "<permission_profile type=\"disabled\"><file_system type=\"unrestricted\" />\
+         </permission_profile>"
+    };
+    format!(
+        "<filesystem><workspace_roots><root>{}</root></workspace_roots>{profile}</filesystem>",
+        settings.cwd
+    )
+}
+
+/// `permission_profile` of the records.
+pub fn permission_profile(settings: &Settings) -> Value {
+    if settings.sandbox == "read-only" {
+        json!({
+            "type": "managed",
+            "file_system": {
+                "type": "restricted",
+                "entries": [
+                    {"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"}
+                ],
+            },
+            "network": "restricted",
+        })
+    } else {
+        json!({"type": "disabled"})
+    }
+}
+
+/// The whole world state, keys in the order of the binary.
+pub fn world_state(settings: &Settings, profile: &Profile) -> Map<String, Value> {
+    let mut state = Map::new();
+    let mut set = |key: &str, value: Value| {
+        state.insert(key.to_owned(), value);
+    };
+    set(
+        "agents_md",
+        settings.project_doc.as_ref().map_or(
+            json!({}),
+            |(folder, text)| json!({"directory": folder, "text": text}),
+        ),
+    );
+    let wide = profile.usage_records;
+    if wide && !settings.permissions_instructions {
+        set("approved_command_prefixes", json!([]));
+    }
+    set("apps_instructions", json!(false));
+    if wide {
+        set("context_window_guidance", json!(""));
+    }
+    if settings.environment_context {
+        set("environments", environments(settings, profile));
+    }
+    if wide {
+        set("environments_instructions", json!(false));
+        set("git_attribution", json!(false));
+        set("host_skills", json!({"includeInstructions": false}));
+        set("managed_developer_instructions", json!({}));
+        set("model", json!(settings.model.slug));
+        set("multi_agent_mode", json!({}));
+        if settings.permissions_instructions {
+            set("permissions", json!({"approved_command_prefixes": []}));
+        }
+        set("persistent_mode", json!({}));
+    }
+    set("plugins_instructions", json!(false));
+    if wide {
+        set("realtime", json!({"active": false}));
+    }
+    set("skills", json!({"includeInstructions": false}));
+    state
+}
+
+fn environments(settings: &Settings, profile: &Profile) -> Value {
+    let mut map = Map::new();
+    map.insert(
+        "environments".to_owned(),
+        json!({"local": {"cwd": settings.cwd, "status": "available", "shell": settings.shell}}),
+    );
+    if profile.environment_dates {
+        map.insert("current_date".to_owned(), json!(settings.date));
+        map.insert("timezone".to_owned(), json!(settings.timezone));
+    }
+    map.insert("filesystem".to_owned(), json!(filesystem(settings)));
+    Value::Object(map)
+}
+
+/// JSON merge patch from one world state to another; empty when nothing changed.
+pub fn patch(before: &Map<String, Value>, now: &Map<String, Value>) -> Map<String, Value> {
+    let mut patch = Map::new();
+    for (key, value) in now {
+        match (before.get(key), value) {
+            (Some(old), new) if old == new => {}
+            (Some(Value::Object(old)), Value::Object(new)) => {
+                patch.insert(key.clone(), Value::Object(self::patch(old, new)));
+            }
+            (_, new) => {
+                patch.insert(key.clone(), new.clone());
+            }
+        }
+    }
+    for key in before.keys().filter(|key| !now.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
+    patch
+}
+
+/// Whether a user message is context, not the user's own words (compaction.md §4).
+pub fn is_contextual(item: &Item) -> bool {
+    const OPENINGS: [&str; 7] = [
+        "<environment_context>",
+        "# AGENTS.md instructions",
+        "<user_shell_command>",
+        "<turn_aborted>",
+        "<skill>",
+        "<subagent_notification>",
+        "<hook_prompt",
+    ];
+    item.texts().first().is_some_and(|text| {
+        OPENINGS
+            .iter()
+            .any(|opening| text.trim_start().starts_with(opening))
+    })
+}
+
+/// Whether a text is a summary: the exact prefix and a newline.
+pub fn is_summary(text: &str) -> bool {
+    text.strip_prefix(texts::SUMMARY_PREFIX)
+        .is_some_and(|rest| rest.starts_with('\n'))
+}
+
+/// Whether an item is a message that the user wrote.
+pub fn is_real_user_message(item: &Item) -> bool {
+    item.kind() == "message"
+        && item.role() == "user"
+        && !is_contextual(item)
+        && !item.texts().first().is_some_and(|text| is_summary(text))
+}

@@ -1,0 +1,61 @@
+//! Events for the client: the race-free subset of the app-server notifications.
+
+use serde_json::Value;
+
+/// One event.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A turn began.
+    TurnStarted {
+        /// Turn id.
+        turn: String,
+    },
+    /// A turn ended.
+    TurnEnded {
+        /// Turn id.
+        turn: String,
+        /// `completed`, `interrupted`, `failed`.
+        status: &'static str,
+        /// Message and `codexErrorInfo`.
+        error: Option<(String, Value)>,
+    },
+    /// An item began.
+    ItemStarted {
+        /// App-server item type.
+        kind: &'static str,
+        /// Item id.
+        id: String,
+    },
+    /// An item ended.
+    ItemCompleted {
+        /// App-server item type.
+        kind: &'static str,
+        /// Item id.
+        id: String,
+        /// What a user sees of it.
+        shown: Value,
+    },
+    /// Token usage changed or was repeated.
+    TokenUsage {
+        /// Cumulative usage in app-server shape.
+        total: Value,
+        /// Last usage in app-server shape.
+        last: Value,
+        /// Effective window in tokens.
+        window: Option<i64>,
+    },
+    /// A warning.
+    Warning {
+        /// Text.
+        message: String,
+    },
+    /// An error notification.
+    Error {
+        /// Text.
+        message: String,
+        /// Whether a retry follows.
+        will_retry: bool,
+        /// `codexErrorInfo`.
+        code: Value,
+    },
+}

@@ -1,0 +1,194 @@
+//! What the engine asks of the outside. No implementation lives in this crate.
+//!
+//! All ports run on one thread. Everything that an implementation returns is recorded, so it has
+//! to be the same for the same run.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use futures_util::future::LocalBoxFuture;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use crate::events::Event;
+
+/// One request as it goes on the wire.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// Path below the base URL.
+    pub path: &'static str,
+    /// Headers in order, without those of the transport (`host`, `content-length`).
+    pub headers: Vec<(String, String)>,
+    /// Exact body.
+    pub body: Vec<u8>,
+}
+
+/// Why no stream was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HttpFailure {
+    /// An answer with another status than 200.
+    Status {
+        /// Status code.
+        status: u16,
+        /// Body text.
+        body: String,
+    },
+    /// The connection ended before an answer.
+    Dropped,
+}
+
+/// One step of an open stream.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StreamStep {
+    /// A server-sent event's data.
+    Event(Value),
+    /// The stream ended or broke.
+    End,
+}
+
+/// An open answer.
+pub trait EventStream {
+    /// The next step; after [`StreamStep::End`] it is not called again. Cancel safe.
+    fn next(&mut self) -> LocalBoxFuture<'_, StreamStep>;
+}
+
+/// Asks the model.
+pub trait Sampler {
+    /// Opens one stream.
+    fn sample(
+        &self,
+        request: Request,
+    ) -> LocalBoxFuture<'static, Result<Box<dyn EventStream>, HttpFailure>>;
+}
+
+/// One call of a client tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCall {
+    /// Call id given by the model.
+    pub call_id: String,
+    /// Tool name.
+    pub name: String,
+    /// Namespace of the tool.
+    pub namespace: Option<String>,
+    /// Parsed arguments.
+    pub arguments: Value,
+}
+
+/// What a client tool gave back.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ToolOutcome {
+    /// Content parts in app-server shape and the success flag.
+    Answered {
+        /// `{"type":"inputText","text":…}` …
+        content: Vec<Value>,
+        /// `success`
+        success: bool,
+    },
+    /// The client answered with an error.
+    Refused,
+}
+
+/// Runs client tools.
+pub trait Tools {
+    /// Runs one call.
+    fn call(&self, call: ToolCall) -> LocalBoxFuture<'static, ToolOutcome>;
+}
+
+/// Appends rollout lines.
+pub trait RolloutStore {
+    /// Appends one line (without its newline) to the thread's file.
+    fn append(&self, line: &str);
+}
+
+/// The time of the run.
+pub trait Clock {
+    /// Milliseconds since the epoch.
+    fn now_ms(&self) -> u64;
+    /// Lets this many milliseconds pass.
+    fn wait(&self, ms: u64);
+}
+
+/// Makes ids.
+pub trait Ids {
+    /// A fresh UUIDv7 text.
+    fn uuid(&self) -> String;
+}
+
+/// Sees client events.
+pub trait Observer {
+    /// Takes one event.
+    fn event(&self, event: Event);
+}
+
+/// All ports of one session.
+#[derive(Clone)]
+pub struct Ports {
+    /// The model.
+    pub sampler: Rc<dyn Sampler>,
+    /// The client's tools.
+    pub tools: Rc<dyn Tools>,
+    /// The rollout file.
+    pub store: Rc<dyn RolloutStore>,
+    /// The time.
+    pub clock: Rc<dyn Clock>,
+    /// Ids.
+    pub ids: Rc<dyn Ids>,
+    /// The client.
+    pub observer: Rc<dyn Observer>,
+}
+
+/// What the client sends into a running turn.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    steers: RefCell<VecDeque<Vec<Value>>>,
+    interrupted: RefCell<bool>,
+    cut: RefCell<bool>,
+    changed: Notify,
+}
+
+impl Inbox {
+    /// Adds user input to the running turn.
+    pub fn steer(&self, parts: Vec<Value>) {
+        self.steers.borrow_mut().push_back(parts);
+        *self.cut.borrow_mut() = true;
+        self.changed.notify_one();
+    }
+
+    /// Asks the running turn to stop.
+    pub fn interrupt(&self) {
+        *self.interrupted.borrow_mut() = true;
+        self.changed.notify_one();
+    }
+
+    /// Whether input waits.
+    pub fn has_steer(&self) -> bool {
+        !self.steers.borrow().is_empty()
+    }
+
+    /// Takes all waiting input.
+    pub(crate) fn take_steers(&self) -> Vec<Vec<Value>> {
+        self.steers.borrow_mut().drain(..).collect()
+    }
+
+    /// Whether an interrupt was asked for.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        *self.interrupted.borrow()
+    }
+
+    /// Takes the wish to cut the open stream, set by a steer since it was last taken.
+    pub(crate) fn take_cut(&self) -> bool {
+        std::mem::take(&mut *self.cut.borrow_mut())
+    }
+
+    /// Forgets an interrupt and a cut; waiting input stays.
+    pub(crate) fn reset(&self) {
+        *self.interrupted.borrow_mut() = false;
+        *self.cut.borrow_mut() = false;
+    }
+
+    /// Resolves when something new was sent.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}

@@ -1,0 +1,177 @@
+//! What differs between the version families, as one row per family.
+//!
+//! Invariant: no other file compares versions; it asks a field here. Adding a version is a row in
+//! [`Profile::of`], and a field only where it behaves in a new way. Each field names the facts it
+//! was seen in (`facts/compaction.md` §1 row numbers, `facts/appserver.md`).
+
+/// A version family the engine is faithful to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// 0.144.6
+    V144,
+    /// 0.164.0
+    V164,
+    /// 0.171.0
+    V171,
+}
+
+/// Where the local estimate takes its bytes from (compaction.md row 9).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EstimateBasis {
+    /// The compact JSON of the stored item.
+    Json,
+    /// The text of the item's content.
+    Text,
+}
+
+/// Where the items start that no server usage covers (compaction.md §2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UncoveredFrom {
+    /// After the last model output in the history.
+    LastModelOutput,
+    /// After the position at which usage was last recorded.
+    LastUsage,
+}
+
+/// Behaviour of one version family.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Profile {
+    /// The family.
+    pub version: Version,
+    /// Release that it was recorded from; goes into headers and `session_meta`.
+    pub release: &'static str,
+    /// Base instructions are the first input item, not the `instructions` field.
+    pub base_is_item: bool,
+    /// Items carry ids on the wire.
+    pub item_ids: bool,
+    /// Turn metadata carries the wide key set (root turn, window number, sandbox mode …).
+    pub wide_metadata: bool,
+    /// The request names its model in the turn metadata and may be zstd or gzip answered.
+    pub accept_encoding: bool,
+    /// Calls run together; otherwise one after another.
+    pub concurrent_calls: bool,
+    /// A steer or interrupt drops the open stream unless the config says no.
+    pub instant_interrupt: bool,
+    /// `update_plan` and `view_image` are always listed.
+    pub built_in_tools: bool,
+    /// Shipped history mode is paginated: ordinals and `item_completed`.
+    pub paginated: bool,
+    /// `token_usage_record` and the retained context exist.
+    pub usage_records: bool,
+    /// 0.171 extras: history sequence, account scope, reasoning flag in `token_count`.
+    pub sequences: bool,
+    /// Bytes of the local estimate.
+    pub estimate: EstimateBasis,
+    /// Injected calls and assistant messages count as text (0.171).
+    pub estimate_calls: bool,
+    /// Start of the uncovered items.
+    pub uncovered: UncoveredFrom,
+    /// While no usage was ever seen the whole history is estimated (row 8).
+    pub estimate_without_usage: bool,
+    /// The effective window also limits in `total` scope (row 6).
+    pub hard_cap_in_total_scope: bool,
+    /// Pre-turn and manual compactions put the initial context into the replacement (row 20).
+    pub context_in_every_replacement: bool,
+    /// The text parts of a kept user message are joined into one (§4).
+    pub joins_kept_parts: bool,
+    /// Partial assistant items of failed compaction attempts stay (row 30).
+    pub keeps_failed_compaction_items: bool,
+    /// The user text survives a failed pre-turn compaction (row 31).
+    pub keeps_text_after_failed_pre_turn: bool,
+    /// The user text survives an interrupted pre-turn compaction (§5.4).
+    pub keeps_text_after_interrupted_pre_turn: bool,
+    /// `task_complete` carries the error (row 32).
+    pub error_in_task_complete: bool,
+    /// A warning follows each compaction (row 48).
+    pub warns_after_compaction: bool,
+    /// Tool outputs carry their own cut limit (history.md §3).
+    pub output_limit_override: bool,
+    /// Parallel calls are always asked for; otherwise the catalogue decides.
+    pub always_parallel: bool,
+    /// `reasoning` is an object, else `null` without summaries.
+    pub reasoning_always: bool,
+    /// A resume writes the thread's settings (0.164).
+    pub settings_at_resume: bool,
+    /// The environment context names date and time zone (switched off by config later).
+    pub environment_dates: bool,
+}
+
+impl Profile {
+    /// The row of a family.
+    pub fn of(version: Version) -> Self {
+        let v144 = Self {
+            version: Version::V144,
+            release: "0.144.6",
+            base_is_item: false,
+            item_ids: false,
+            wide_metadata: false,
+            accept_encoding: false,
+            concurrent_calls: false,
+            instant_interrupt: false,
+            built_in_tools: true,
+            paginated: false,
+            usage_records: false,
+            sequences: false,
+            estimate: EstimateBasis::Json,
+            estimate_calls: true,
+            uncovered: UncoveredFrom::LastModelOutput,
+            estimate_without_usage: false,
+            hard_cap_in_total_scope: false,
+            context_in_every_replacement: false,
+            joins_kept_parts: true,
+            keeps_failed_compaction_items: true,
+            keeps_text_after_failed_pre_turn: false,
+            keeps_text_after_interrupted_pre_turn: false,
+            error_in_task_complete: false,
+            warns_after_compaction: true,
+            output_limit_override: false,
+            always_parallel: false,
+            reasoning_always: false,
+            settings_at_resume: false,
+            environment_dates: true,
+        };
+        let v164 = Self {
+            version: Version::V164,
+            release: "0.164.0",
+            base_is_item: true,
+            item_ids: true,
+            wide_metadata: true,
+            concurrent_calls: true,
+            instant_interrupt: true,
+            built_in_tools: false,
+            paginated: true,
+            usage_records: true,
+            estimate: EstimateBasis::Text,
+            estimate_calls: false,
+            hard_cap_in_total_scope: true,
+            context_in_every_replacement: true,
+            joins_kept_parts: false,
+            keeps_failed_compaction_items: false,
+            keeps_text_after_failed_pre_turn: true,
+            error_in_task_complete: true,
+            warns_after_compaction: false,
+            output_limit_override: true,
+            always_parallel: true,
+            reasoning_always: true,
+            settings_at_resume: true,
+            environment_dates: false,
+            ..v144.clone()
+        };
+        match version {
+            Version::V144 => v144,
+            Version::V164 => v164,
+            Version::V171 => Self {
+                version: Version::V171,
+                release: "0.171.0",
+                accept_encoding: true,
+                sequences: true,
+                estimate_calls: true,
+                uncovered: UncoveredFrom::LastUsage,
+                estimate_without_usage: true,
+                keeps_text_after_interrupted_pre_turn: true,
+                settings_at_resume: false,
+                ..v164
+            },
+        }
+    }
+}

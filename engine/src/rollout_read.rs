@@ -1,0 +1,241 @@
+//! From rollout lines back to the state of a thread.
+//!
+//! Records are replayed in file order; a checkpoint replaces what was before it. Items of a
+//! checkpoint are taken verbatim, later items are cut by the policy in force (history.md §0).
+
+use serde_json::Value;
+
+use crate::history::History;
+use crate::items::{self, Item, Meta, Retained};
+use crate::profile::Profile;
+use crate::rollout::TokenInfo;
+use crate::session::{Counters, RetainedTexts, Window, output_budget};
+use crate::settings::Settings;
+use crate::tokens::Usage;
+use crate::truncate;
+
+/// What the lines say of a thread.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    /// Thread id.
+    pub thread: String,
+    /// Id of the first window.
+    pub first_window: String,
+    /// Current window.
+    pub window: Window,
+    /// Live history.
+    pub history: History,
+    /// Token numbers.
+    pub info: Option<TokenInfo>,
+    /// Usage of the thread, compactions included.
+    pub thread_usage: Usage,
+    /// Running numbers.
+    pub counters: Counters,
+    /// Retained texts.
+    pub retained: RetainedTexts,
+    /// Working directory last recorded.
+    pub cwd: Option<String>,
+    /// Sandbox mode last recorded.
+    pub sandbox: Option<String>,
+    /// Reasoning effort last recorded.
+    pub effort: Option<String>,
+    /// A turn context stands after the newest checkpoint.
+    pub baseline_turn: bool,
+    /// Next ordinal.
+    pub next_ordinal: u64,
+}
+
+/// Replays the records.
+pub fn read(lines: &[Value], profile: &Profile, settings: &Settings) -> Found {
+    let mut found = Found {
+        thread: String::new(),
+        first_window: String::new(),
+        window: Window {
+            number: 0,
+            id: String::new(),
+            first: String::new(),
+        },
+        history: History::default(),
+        info: None,
+        thread_usage: Usage::default(),
+        counters: Counters::default(),
+        retained: RetainedTexts::default(),
+        cwd: None,
+        sandbox: None,
+        effort: None,
+        baseline_turn: false,
+        next_ordinal: 0,
+    };
+    for line in lines {
+        if let Some(ordinal) = line["ordinal"].as_u64() {
+            found.next_ordinal = ordinal + 1;
+        }
+        let payload = &line["payload"];
+        match line["type"].as_str() {
+            Some("session_meta") if found.thread.is_empty() => found.meta(payload),
+            Some("response_item") => found.item(payload, &line["metadata"], profile, settings),
+            Some("compacted") => found.compacted(payload),
+            Some("turn_context") => found.turn_context(payload),
+            Some("token_usage_record") => {
+                found.thread_usage = usage(&payload["thread_token_usage"]);
+            }
+            Some("event_msg") => found.event(payload),
+            _ => {}
+        }
+    }
+    found
+}
+
+impl Found {
+    fn meta(&mut self, payload: &Value) {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        self.thread = text(&payload["id"]);
+        self.first_window = text(&payload["context_window"]["window_id"]);
+        self.window.id.clone_from(&self.first_window);
+        self.window.first.clone_from(&self.first_window);
+        self.cwd = payload["cwd"].as_str().map(str::to_owned);
+    }
+
+    fn item(&mut self, payload: &Value, metadata: &Value, profile: &Profile, settings: &Settings) {
+        let Some(mut item) = stored_item(payload, metadata) else {
+            return;
+        };
+        self.counters.history += 1;
+        if profile.sequences {
+            self.counters.history = item.meta.history_sequence.max(self.counters.history);
+            self.counters.sampled = item.meta.sampled_through.max(self.counters.sampled);
+        }
+        if let Some(order) = item.meta.user_input_order {
+            self.counters.order = self.counters.order.max(order + 1);
+        }
+        if item.passthrough["turn_id"]
+            .as_str()
+            .is_some_and(|id| id.starts_with("auto-compact-"))
+        {
+            self.counters.injected += 1;
+        }
+        if let (Some(order), Some(source)) = (item.meta.user_input_order, &item.meta.retained) {
+            if source.role == "user" {
+                self.retained.user.push((order, source.clone()));
+                self.retained.assistant.clear();
+            } else {
+                self.retained.assistant.push((order, source.clone()));
+            }
+        }
+        if item.kind().ends_with("_output")
+            && let Some(output) = item.payload.get("output")
+        {
+            let cut =
+                truncate::tool_output(output, output_budget(&item, settings.truncation(), profile));
+            item.payload.insert("output".to_owned(), cut);
+        }
+        self.history.push(item);
+    }
+
+    fn compacted(&mut self, payload: &Value) {
+        let Some(history) = payload["replacement_history"].as_array() else {
+            return;
+        };
+        let none = Vec::new();
+        let metadata = payload["replacement_history_metadata"]
+            .as_array()
+            .unwrap_or(&none);
+        let kept: Vec<Item> = history
+            .iter()
+            .enumerate()
+            .filter_map(|(index, value)| {
+                stored_item(value, metadata.get(index).unwrap_or(&Value::Null))
+            })
+            .collect();
+        let newest = kept
+            .iter()
+            .map(|item| item.meta.history_sequence)
+            .max()
+            .unwrap_or(0);
+        self.counters.history = self.counters.history.max(newest);
+        self.history = History::new(kept);
+        self.window.number = payload["window_number"]
+            .as_u64()
+            .unwrap_or(self.window.number + 1);
+        if let Some(id) = payload["window_id"].as_str() {
+            id.clone_into(&mut self.window.id);
+        }
+        self.baseline_turn = false;
+    }
+
+    fn turn_context(&mut self, payload: &Value) {
+        self.baseline_turn = true;
+        self.cwd = payload["cwd"]
+            .as_str()
+            .map(str::to_owned)
+            .or(self.cwd.take());
+        self.sandbox = payload["sandbox_policy"]["type"]
+            .as_str()
+            .map(str::to_owned);
+        self.effort = payload["effort"].as_str().map(str::to_owned);
+    }
+
+    fn event(&mut self, payload: &Value) {
+        match payload["type"].as_str() {
+            Some("token_count") if payload["info"].is_object() => {
+                let info = &payload["info"];
+                self.info = Some(TokenInfo {
+                    total: usage(&info["total_token_usage"]),
+                    last: usage(&info["last_token_usage"]),
+                    includes_reasoning: info["last_usage_includes_reasoning"] == Value::Bool(true),
+                });
+                self.history.mark_covered();
+            }
+            Some("thread_settings_applied") => {
+                let settings = &payload["thread_settings"];
+                self.effort = settings["reasoning_effort"].as_str().map(str::to_owned);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn usage(record: &Value) -> Usage {
+    let number = |key: &str| record[key].as_i64().unwrap_or(0);
+    Usage {
+        input: number("input_tokens"),
+        cached: number("cached_input_tokens"),
+        cache_write: number("cache_write_input_tokens"),
+        output: number("output_tokens"),
+        reasoning: number("reasoning_output_tokens"),
+        total: number("total_tokens"),
+    }
+}
+
+fn stored_item(payload: &Value, metadata: &Value) -> Option<Item> {
+    let mut item = items::from_json(payload)?;
+    if let Some(passthrough) = payload["internal_chat_message_metadata_passthrough"].as_object() {
+        item.passthrough.clone_from(passthrough);
+    }
+    item.meta = Meta {
+        history_sequence: metadata["history_sequence"].as_u64().unwrap_or(0),
+        sampled_through: metadata["sampled_through_sequence"].as_u64().unwrap_or(0),
+        retained: retained(&metadata["retained_source"], &item),
+        user_input_order: metadata["user_input_order"].as_u64(),
+        mcp_attribution: metadata["mcp_attribution"].is_object(),
+        fallback_token_limit: metadata["fallback_token_limit_override"].as_u64(),
+        compaction_output: metadata["compaction_output"] == Value::Bool(true),
+    };
+    Some(item)
+}
+
+fn retained(source: &Value, item: &Item) -> Option<Retained> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    Some(Retained {
+        revision: text(&source["revision"])?,
+        message_id: text(&source["id"]["message_id"])?,
+        turn_id: text(&source["id"]["turn_id"])?,
+        role: if source["id"]["role"] == "user" {
+            "user"
+        } else {
+            "assistant"
+        },
+        complete: source["complete"] == Value::Bool(true),
+        text: item.texts().concat(),
+    })
+}

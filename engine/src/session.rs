@@ -1,0 +1,483 @@
+//! One thread: its state, how items get into it, and what a client can do between turns.
+//!
+//! Turns live in `turn.rs`, compactions in `compaction.rs`; both work on this state.
+
+use std::rc::Rc;
+
+use serde_json::{Map, Value, json};
+
+use crate::context;
+use crate::events::Event;
+use crate::history::History;
+use crate::items::{self, Item, Retained};
+use crate::ports::{Inbox, Ports};
+use crate::profile::Profile;
+use crate::rollout::{self, Recorder, TokenInfo};
+use crate::settings::{Settings, Truncation};
+use crate::tokens::Usage;
+use crate::truncate::{self, Budget};
+
+/// A context window of the thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// Number, from 0.
+    pub number: u64,
+    /// Id of this window.
+    pub id: String,
+    /// Id of the first window.
+    pub first: String,
+}
+
+/// Settings and world state that the model was last told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Baseline {
+    /// Settings of the turn that recorded the context.
+    pub settings: Settings,
+    /// World state as written.
+    pub state: Map<String, Value>,
+}
+
+/// Running numbers of the thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Last history sequence given.
+    pub history: u64,
+    /// Sequence of the newest item a model has seen.
+    pub sampled: u64,
+    /// Next order among inputs, calls and answers.
+    pub order: u64,
+    /// Batches injected between turns.
+    pub injected: u64,
+}
+
+/// Texts retained for later windows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RetainedTexts {
+    /// The user's texts with their order.
+    pub user: Vec<(u64, Retained)>,
+    /// The assistant's texts since the newest user text, with their order.
+    pub assistant: Vec<(u64, Retained)>,
+}
+
+/// A thread.
+pub struct Session {
+    pub(crate) profile: Profile,
+    pub(crate) settings: Settings,
+    pub(crate) ports: Ports,
+    pub(crate) inbox: Rc<Inbox>,
+    pub(crate) thread: String,
+    pub(crate) window: Window,
+    pub(crate) history: History,
+    pub(crate) baseline: Option<Baseline>,
+    pub(crate) info: Option<TokenInfo>,
+    /// Usage of the thread, compactions included.
+    pub(crate) thread_usage: Usage,
+    /// Usage of the running turn.
+    pub(crate) turn_usage: Usage,
+    pub(crate) latest_usage_record: Option<Value>,
+    pub(crate) reasoning_included: bool,
+    pub(crate) counters: Counters,
+    pub(crate) retained: RetainedTexts,
+    pub(crate) recorder: Recorder,
+    /// `session_meta` is written.
+    pub(crate) begun: bool,
+    /// `thread_settings_applied` was written since the thread's context was recorded.
+    pub(crate) settings_recorded: bool,
+    pub(crate) history_initialization: &'static str,
+    /// Input tokens of the first response of the window.
+    pub(crate) prefill: Option<i64>,
+    pub(crate) base_id: String,
+    /// Turn whose context a compaction has already recorded.
+    pub(crate) context_turn: Option<String>,
+    created: String,
+}
+
+impl Session {
+    /// A new thread; nothing is written before its first turn.
+    pub fn new(profile: Profile, settings: Settings, ports: Ports) -> Self {
+        let thread = ports.ids.uuid();
+        let window = ports.ids.uuid();
+        Self::with_ids(profile, settings, ports, thread, window)
+    }
+
+    fn with_ids(
+        profile: Profile,
+        settings: Settings,
+        ports: Ports,
+        thread: String,
+        window: String,
+    ) -> Self {
+        let paginated = settings.paginated.unwrap_or(profile.paginated) && profile.usage_records;
+        let recorder = Recorder::new(
+            Rc::clone(&ports.store),
+            Rc::clone(&ports.clock),
+            paginated.then_some(0),
+        );
+        let base_id = base_item_id(&thread, settings.base_text());
+        let created = rollout::timestamp(ports.clock.now_ms());
+        Self {
+            profile,
+            settings,
+            ports,
+            inbox: Rc::new(Inbox::default()),
+            thread,
+            window: Window {
+                number: 0,
+                id: window.clone(),
+                first: window,
+            },
+            history: History::default(),
+            baseline: None,
+            info: None,
+            thread_usage: Usage::default(),
+            turn_usage: Usage::default(),
+            latest_usage_record: None,
+            reasoning_included: false,
+            counters: Counters::default(),
+            retained: RetainedTexts::default(),
+            recorder,
+            begun: false,
+            settings_recorded: false,
+            history_initialization: "new",
+            prefill: None,
+            base_id,
+            context_turn: None,
+            created,
+        }
+    }
+
+    /// A thread rebuilt from its rollout lines; new lines go to the store of `ports`.
+    pub fn resume(profile: Profile, settings: Settings, ports: Ports, lines: &[Value]) -> Self {
+        let found = crate::rollout_read::read(lines, &profile, &settings);
+        let mut session =
+            Self::with_ids(profile, settings, ports, found.thread, found.first_window);
+        session.begun = true;
+        session.settings_recorded = true;
+        session.history_initialization = "cold_resume";
+        session.window = found.window;
+        session.history = found.history;
+        session.info = found.info;
+        session.thread_usage = found.thread_usage;
+        session.counters = found.counters;
+        session.retained = found.retained;
+        session.prefill = None;
+        if let Some(cwd) = found.cwd {
+            session.settings.cwd = cwd;
+        }
+        if let Some(sandbox) = found.sandbox {
+            session.settings.sandbox = sandbox;
+        }
+        session.settings.effort = found.effort;
+        session.baseline = found.baseline_turn.then(|| Baseline {
+            settings: session.settings.clone(),
+            state: context::world_state(&session.settings, &session.profile),
+        });
+        let ordinal = session.recorder.paginated().then_some(found.next_ordinal);
+        session.recorder = Recorder::new(
+            Rc::clone(&session.ports.store),
+            Rc::clone(&session.ports.clock),
+            ordinal,
+        );
+        if session.profile.settings_at_resume {
+            session.record_settings();
+        }
+        session
+    }
+
+    /// A thread that starts with supplied items.
+    pub fn with_history(
+        profile: Profile,
+        settings: Settings,
+        ports: Ports,
+        supplied: &[Value],
+    ) -> Self {
+        let mut session = Self::new(profile, settings, ports);
+        session.history_initialization = "supplied_history";
+        session.begin();
+        session.inject(supplied);
+        session
+    }
+
+    /// Where a client sends steers and interrupts.
+    pub fn inbox(&self) -> Rc<Inbox> {
+        Rc::clone(&self.inbox)
+    }
+
+    /// Thread id.
+    pub fn thread_id(&self) -> &str {
+        &self.thread
+    }
+
+    /// The live history.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Changes settings from the next turn on.
+    pub fn update_settings(&mut self, change: impl FnOnce(&mut Settings)) {
+        let before = self.settings.clone();
+        change(&mut self.settings);
+        if self.settings != before {
+            if !self.begun && !self.profile.base_is_item {
+                self.begin();
+            }
+            if self.begun {
+                self.record_settings();
+            }
+        }
+    }
+
+    /// Puts items into the history between turns.
+    pub fn inject(&mut self, values: &[Value]) {
+        self.begin();
+        self.counters.injected += 1;
+        let turn = format!("auto-compact-{}", self.counters.injected);
+        for item in values.iter().filter_map(items::from_json) {
+            self.record_injected(item, &turn);
+        }
+    }
+
+    fn record_injected(&mut self, mut item: Item, turn: &str) {
+        let is_message = item.kind() == "message";
+        if is_message {
+            let unknown = vec!["unknown"; item.texts().len()];
+            item.passthrough
+                .insert("content_item_kinds".to_owned(), json!(unknown));
+        }
+        let role = match item.role() {
+            "user" => Some("user"),
+            "assistant" => Some("assistant"),
+            _ => None,
+        };
+        self.prepare(&mut item, turn, true);
+        if let Some(role) = role.filter(|_| is_message) {
+            item.meta.user_input_order = Some(self.take_order());
+            item.meta.mcp_attribution = role == "user";
+            self.retain(&mut item, turn, role, false);
+        }
+        self.commit(item);
+    }
+
+    /// Writes `session_meta` once.
+    pub(crate) fn begin(&mut self) {
+        if std::mem::replace(&mut self.begun, true) {
+            return;
+        }
+        let meta = rollout::session_meta(
+            &self.settings,
+            &self.profile,
+            &self.thread,
+            &self.window.id,
+            &self.created,
+            self.recorder.paginated(),
+        );
+        self.recorder.line("session_meta", meta, None);
+    }
+
+    pub(crate) fn record_settings(&mut self) {
+        self.settings_recorded = true;
+        let event = rollout::thread_settings(&self.settings, &self.profile, &self.thread);
+        self.recorder.event(event);
+    }
+
+    /// Turn whose context is already recorded.
+    pub(crate) fn baseline_turn(&self) -> Option<&String> {
+        self.context_turn.as_ref()
+    }
+
+    pub(crate) fn take_order(&mut self) -> u64 {
+        let order = self.counters.order;
+        self.counters.order += 1;
+        order
+    }
+
+    /// Gives id, passthrough and sequence numbers. `timed` adds `create_time`.
+    pub(crate) fn prepare(&mut self, item: &mut Item, turn: &str, timed: bool) {
+        if self.profile.item_ids && !item.payload.contains_key("id") {
+            let id = format!("{}{}", items::id_prefix(item.kind()), self.ports.ids.uuid());
+            item.payload.shift_insert(1, "id".to_owned(), json!(id));
+        }
+        let mut passthrough = Map::new();
+        passthrough.insert("turn_id".to_owned(), json!(turn));
+        if self.profile.wide_metadata {
+            if timed {
+                let seconds = self.ports.clock.now_ms() as f64 / 1000.0;
+                passthrough.insert("create_time".to_owned(), json!(seconds));
+            }
+            passthrough.extend(std::mem::take(&mut item.passthrough));
+        }
+        item.passthrough = passthrough;
+        self.counters.history += 1;
+        item.meta.history_sequence = self.counters.history;
+        item.meta.sampled_through = self.counters.sampled;
+    }
+
+    /// Retains an item's text for later windows.
+    pub(crate) fn retain(
+        &mut self,
+        item: &mut Item,
+        turn: &str,
+        role: &'static str,
+        complete: bool,
+    ) {
+        if !self.profile.usage_records {
+            return;
+        }
+        let source = Retained {
+            revision: format!("retained_{}", self.ports.ids.uuid()),
+            message_id: item.payload["id"].as_str().unwrap_or_default().to_owned(),
+            turn_id: turn.to_owned(),
+            role,
+            complete,
+            text: item.texts().concat(),
+        };
+        item.meta.retained = Some(source.clone());
+        let order = item.meta.user_input_order.unwrap_or_default();
+        if role == "user" {
+            self.retained.user.push((order, source));
+            self.retained.assistant.clear();
+        } else {
+            self.retained.assistant.push((order, source));
+        }
+    }
+
+    /// Writes the record, then lets the item into the history, cut where outputs are cut.
+    pub(crate) fn commit(&mut self, mut item: Item) {
+        self.recorder.item(&item, &self.profile);
+        if matches!(
+            item.kind(),
+            "function_call_output" | "custom_tool_call_output"
+        ) && let Some(output) = item.payload.get("output")
+        {
+            let cut = truncate::tool_output(output, self.output_budget(&item));
+            item.payload.insert("output".to_owned(), cut);
+        }
+        self.history.push(item);
+    }
+
+    pub(crate) fn output_budget(&self, item: &Item) -> Budget {
+        output_budget(item, self.settings.truncation(), &self.profile)
+    }
+
+    /// Records the context of a turn: whole without a baseline, else what changed.
+    pub(crate) fn record_context(&mut self, turn: &str) {
+        let state = context::world_state(&self.settings, &self.profile);
+        let whole = self.baseline.is_none();
+        let items = match &self.baseline {
+            None => context::full(&self.settings, &self.profile),
+            Some(baseline) => context::diff(&baseline.settings, &self.settings, &self.profile),
+        };
+        for mut item in items {
+            self.prepare(&mut item, turn, true);
+            item.meta.mcp_attribution = whole && item.role() == "developer";
+            self.commit(item);
+        }
+        match &self.baseline {
+            None => self.record_world_state(true, &state),
+            Some(baseline) => {
+                let patch = context::patch(&baseline.state, &state);
+                if !patch.is_empty() {
+                    self.record_world_state(false, &patch);
+                }
+            }
+        }
+        self.record_turn_context(turn);
+        if self.profile.wide_metadata && !self.settings_recorded {
+            self.record_settings();
+        }
+        self.baseline = Some(Baseline {
+            settings: self.settings.clone(),
+            state,
+        });
+    }
+
+    pub(crate) fn record_world_state(&mut self, full: bool, state: &Map<String, Value>) {
+        self.recorder
+            .line("world_state", json!({"full": full, "state": state}), None);
+    }
+
+    pub(crate) fn record_turn_context(&mut self, turn: &str) {
+        let payload = rollout::turn_context(&self.settings, &self.profile, turn);
+        self.recorder.line("turn_context", payload, None);
+    }
+
+    /// Writes `token_count` and tells the client, if there is anything to tell.
+    pub(crate) fn emit_token_count(&mut self) {
+        let record = rollout::token_count(self.info.as_ref(), &self.settings, &self.profile);
+        self.recorder.event(record);
+        if let Some(info) = &self.info {
+            self.ports.observer.event(Event::TokenUsage {
+                total: info.total.client(),
+                last: info.last.client(),
+                window: self.settings.effective_window(),
+            });
+        }
+    }
+
+    /// Takes the usage of a finished response; writes `token_usage_record` where it exists.
+    pub(crate) fn record_usage(&mut self, usage: Option<Usage>, turn: &str, response_id: &str) {
+        let Some(usage) = usage else { return };
+        self.turn_usage.add(usage);
+        self.thread_usage.add(usage);
+        let info = self.info.get_or_insert_with(TokenInfo::default);
+        info.total.add(usage);
+        info.last = usage;
+        info.includes_reasoning = self.reasoning_included;
+        self.history.mark_covered();
+        if self.prefill.is_none() {
+            self.prefill = Some(usage.input);
+        }
+        if self.profile.usage_records {
+            let record = json!({
+                "thread_id": self.thread,
+                "turn_id": turn,
+                "session_id": self.thread,
+                "root_turn_id": turn,
+                "response_id": response_id,
+                "usage": usage.record(&self.profile),
+                "turn_token_usage": self.turn_usage.record(&self.profile),
+                "thread_token_usage": self.thread_usage.record(&self.profile),
+            });
+            self.latest_usage_record = Some(record.clone());
+            self.recorder.line("token_usage_record", record, None);
+        }
+    }
+
+    /// Tokens of the context: server usage and the local estimate (compaction.md §2.1).
+    pub fn total_tokens(&self) -> i64 {
+        let Some(info) = &self.info else {
+            return if self.profile.estimate_without_usage {
+                self.history.estimate_all(&self.profile)
+            } else {
+                self.history.estimate_uncovered(&self.profile)
+            };
+        };
+        let reasoning = if info.includes_reasoning || self.reasoning_included {
+            0
+        } else {
+            self.history.estimate_old_reasoning(&self.profile)
+        };
+        info.last.total + self.history.estimate_uncovered(&self.profile) + reasoning
+    }
+}
+
+/// Budget of a tool output: its own limit, else the policy in force (history.md §3).
+pub(crate) fn output_budget(item: &Item, policy: Truncation, profile: &Profile) -> Budget {
+    match item
+        .meta
+        .fallback_token_limit
+        .filter(|_| profile.output_limit_override)
+    {
+        Some(tokens) => Budget::of_tokens(tokens),
+        None => Budget::of_policy(policy),
+    }
+}
+
+/// Item id of the base instructions: stable for thread and text.
+fn base_item_id(thread: &str, text: &str) -> String {
+    let uuid = uuid::Uuid::new_v5(
+        &uuid::Uuid::NAMESPACE_OID,
+        format!("{thread}{text}").as_bytes(),
+    );
+    format!("msg_{uuid}")
+}

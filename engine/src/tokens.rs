@@ -1,0 +1,245 @@
+//! Token usage as counted by the server, and the local estimate of what it has not seen.
+
+use serde_json::{Map, Value, json};
+
+use crate::items::{Item, content_texts};
+use crate::profile::{EstimateBasis, Profile};
+
+/// Usage of one or more responses, in tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Input.
+    pub input: i64,
+    /// Part of the input that came from a cache.
+    pub cached: i64,
+    /// Part of the input that was written to a cache (0.164+).
+    pub cache_write: i64,
+    /// Output.
+    pub output: i64,
+    /// Part of the output that was reasoning.
+    pub reasoning: i64,
+    /// Total as the server says.
+    pub total: i64,
+}
+
+impl Usage {
+    /// From `usage` of a completed response; `None` when it is absent or null.
+    pub fn from_response(usage: &Value) -> Option<Self> {
+        let object = usage.as_object()?;
+        let number = |key: &str| object.get(key).and_then(Value::as_i64).unwrap_or(0);
+        let detail = |key: &str, inner: &str| {
+            object
+                .get(key)
+                .and_then(|details| details[inner].as_i64())
+                .unwrap_or(0)
+        };
+        Some(Self {
+            input: number("input_tokens"),
+            cached: detail("input_tokens_details", "cached_tokens"),
+            cache_write: detail("input_tokens_details", "cache_write_tokens"),
+            output: number("output_tokens"),
+            reasoning: detail("output_tokens_details", "reasoning_tokens"),
+            total: number("total_tokens"),
+        })
+    }
+
+    /// Adds another usage.
+    pub fn add(&mut self, other: Self) {
+        self.input += other.input;
+        self.cached += other.cached;
+        self.cache_write += other.cache_write;
+        self.output += other.output;
+        self.reasoning += other.reasoning;
+        self.total += other.total;
+    }
+
+    /// As in a rollout record.
+    pub fn record(&self, profile: &Profile) -> Value {
+        self.json(
+            profile,
+            [
+                "input_tokens",
+                "cached_input_tokens",
+                "cache_write_input_tokens",
+                "output_tokens",
+                "reasoning_output_tokens",
+                "total_tokens",
+            ],
+        )
+    }
+
+    fn json(&self, profile: &Profile, names: [&str; 6]) -> Value {
+        let values = [
+            self.input,
+            self.cached,
+            self.cache_write,
+            self.output,
+            self.reasoning,
+            self.total,
+        ];
+        let mut map = Map::new();
+        for (index, (name, value)) in names.into_iter().zip(values).enumerate() {
+            if index != 2 || profile.usage_records {
+                map.insert(name.to_owned(), json!(value));
+            }
+        }
+        Value::Object(map)
+    }
+
+    /// As in a client event: the fields that all versions report.
+    pub fn client(&self) -> Value {
+        json!({
+            "totalTokens": self.total,
+            "inputTokens": self.input,
+            "cachedInputTokens": self.cached,
+            "outputTokens": self.output,
+            "reasoningOutputTokens": self.reasoning,
+        })
+    }
+}
+
+/// Bytes that stand for an image given as a data URL.
+const IMAGE_BYTES: u64 = 7373;
+/// Bytes taken off the decoded length of encrypted reasoning.
+const REASONING_OVERHEAD_BYTES: u64 = 650;
+/// Bytes added to name and arguments of an injected call (0.171; meaning not known).
+const CALL_OVERHEAD_BYTES: u64 = 9;
+
+/// Estimated tokens of one item (compaction.md §2.2).
+pub fn estimate(item: &Item, profile: &Profile) -> i64 {
+    let bytes = match (item.kind(), profile.estimate) {
+        ("reasoning", _) | ("compaction" | "context_compaction", EstimateBasis::Json) => {
+            reasoning_bytes(item)
+        }
+        ("compaction" | "context_compaction", EstimateBasis::Text) => {
+            return encrypted_len(item).div_ceil(12) as i64;
+        }
+        (_, EstimateBasis::Json) => json_bytes(item),
+        (kind, EstimateBasis::Text) => text_bytes(item, kind, profile),
+    };
+    bytes.div_ceil(4) as i64
+}
+
+/// Estimated tokens of the base instructions.
+pub fn estimate_text(text: &str) -> i64 {
+    (text.len() as u64).div_ceil(4) as i64
+}
+
+fn encrypted_len(item: &Item) -> u64 {
+    item.payload
+        .get("encrypted_content")
+        .and_then(Value::as_str)
+        .map_or(0, |text| text.len() as u64)
+}
+
+fn reasoning_bytes(item: &Item) -> u64 {
+    (encrypted_len(item) * 3 / 4).saturating_sub(REASONING_OVERHEAD_BYTES)
+}
+
+fn json_bytes(item: &Item) -> u64 {
+    let stored = item.stored();
+    let whole = stored.to_string().len() as u64;
+    image_urls(item)
+        .into_iter()
+        .fold(whole, |bytes, url| bytes - url.len() as u64 + IMAGE_BYTES)
+}
+
+fn image_urls(item: &Item) -> Vec<&str> {
+    ["content", "output"]
+        .iter()
+        .filter_map(|key| item.payload.get(*key).and_then(Value::as_array))
+        .flatten()
+        .filter_map(|part| part["image_url"].as_str())
+        .filter(|url| url.starts_with("data:"))
+        .collect()
+}
+
+fn text_bytes(item: &Item, kind: &str, profile: &Profile) -> u64 {
+    let images = image_urls(item).len() as u64 * IMAGE_BYTES;
+    let len = |key: &str| {
+        item.payload
+            .get(key)
+            .and_then(Value::as_str)
+            .map_or(0, |t| t.len() as u64)
+    };
+    let parts = |key: &str| {
+        content_texts(item.payload.get(key))
+            .iter()
+            .map(|text| text.len() as u64)
+            .sum::<u64>()
+    };
+    images
+        + match kind {
+            "message" => parts("content"),
+            "function_call_output" | "custom_tool_call_output" => {
+                len("output") + parts("output") + len("call_id")
+            }
+            "function_call" if profile.estimate_calls => {
+                len("name") + len("arguments") + CALL_OVERHEAD_BYTES
+            }
+            "custom_tool_call" if profile.estimate_calls => {
+                len("name") + len("input") + CALL_OVERHEAD_BYTES
+            }
+            _ => 0,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::items::{message, output};
+    use crate::profile::Version;
+
+    fn user(text: &str) -> Item {
+        message(
+            "user",
+            None,
+            vec![json!({"type": "input_text", "text": text})],
+        )
+    }
+
+    #[test]
+    fn text_estimate_rounds_up_once_per_item() {
+        let profile = Profile::of(Version::V164);
+        for (bytes, tokens) in [(1, 1), (4, 1), (5, 2), (8, 2), (400, 100), (401, 101)] {
+            assert_eq!(
+                estimate(&user(&"x".repeat(bytes)), &profile),
+                tokens,
+                "{bytes} bytes"
+            );
+        }
+        let call_id = "call_12345678";
+        let out = output(
+            "function_call_output",
+            None,
+            &call_id[..2],
+            json!("x".repeat(40)),
+        );
+        assert_eq!(estimate(&out, &profile), 11);
+    }
+
+    #[test]
+    fn json_estimate_counts_the_stored_item() {
+        let mut item = user("x");
+        item.passthrough
+            .insert("turn_id".to_owned(), json!("auto-compact-1"));
+        assert_eq!(item.stored().to_string().len(), 151);
+        assert_eq!(estimate(&item, &Profile::of(Version::V144)), 38);
+    }
+
+    #[test]
+    fn reasoning_counts_its_ciphertext_only() {
+        let item = |len: usize| {
+            crate::items::from_json(&json!({"type": "reasoning", "summary": [],
+                "encrypted_content": "x".repeat(len)}))
+            .expect("an item")
+        };
+        for (len, tokens) in [(800, 0), (1000, 25), (4000, 588), (10_000, 1713)] {
+            assert_eq!(
+                estimate(&item(len), &Profile::of(Version::V171)),
+                tokens,
+                "{len}"
+            );
+        }
+    }
+}

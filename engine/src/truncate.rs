@@ -1,0 +1,201 @@
+//! Cutting texts: tool outputs at record time, and kept user messages at a compaction.
+//!
+//! Head and tail of equal size around a marker, both cut back to character boundaries
+//! (history.md §3, compaction.md §4).
+
+use serde_json::{Value, json};
+
+use crate::settings::Truncation;
+
+/// Bytes of one token in every cut.
+pub const BYTES_PER_TOKEN: u64 = 4;
+
+/// Unit named in a marker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Marker {
+    Chars,
+    Tokens,
+}
+
+/// A budget in bytes and the marker that goes with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    bytes: usize,
+    marker: Marker,
+}
+
+impl Budget {
+    /// 1.2 times the policy's limit.
+    pub fn of_policy(policy: Truncation) -> Self {
+        match policy {
+            Truncation::Bytes(limit) => Self {
+                bytes: (limit * 12 / 10) as usize,
+                marker: Marker::Chars,
+            },
+            Truncation::Tokens(limit) => Self {
+                bytes: (limit * 12 / 10 * BYTES_PER_TOKEN) as usize,
+                marker: Marker::Tokens,
+            },
+        }
+    }
+
+    /// Exactly this many tokens.
+    pub fn of_tokens(tokens: u64) -> Self {
+        Self {
+            bytes: (tokens * BYTES_PER_TOKEN) as usize,
+            marker: Marker::Tokens,
+        }
+    }
+}
+
+/// `fallback_token_limit_override` of a live tool output: 1.2 times the policy, in tokens.
+pub fn override_tokens(policy: Truncation) -> u64 {
+    match policy {
+        Truncation::Bytes(limit) => (limit * 12 / 10).div_ceil(BYTES_PER_TOKEN),
+        Truncation::Tokens(limit) => limit * 12 / 10,
+    }
+}
+
+/// Cuts the middle out of a text that is longer than the budget.
+pub fn middle(text: &str, budget: Budget) -> String {
+    if text.len() <= budget.bytes {
+        return text.to_owned();
+    }
+    let head = floor_boundary(text, budget.bytes / 2);
+    let tail = ceil_boundary(text, text.len() - (budget.bytes - budget.bytes / 2)).max(head);
+    let marker = match budget.marker {
+        Marker::Chars => format!(
+            "\u{2026}{} chars truncated\u{2026}",
+            text[head..tail].chars().count()
+        ),
+        Marker::Tokens => {
+            let removed = (text.len() - budget.bytes) as u64;
+            format!(
+                "\u{2026}{} tokens truncated\u{2026}",
+                removed.div_ceil(BYTES_PER_TOKEN)
+            )
+        }
+    };
+    format!("{}{marker}{}", &text[..head], &text[tail..])
+}
+
+fn floor_boundary(text: &str, mut at: usize) -> usize {
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+fn ceil_boundary(text: &str, mut at: usize) -> usize {
+    while !text.is_char_boundary(at) {
+        at += 1;
+    }
+    at
+}
+
+/// A tool output within the budget: a text, or parts that share it from left to right.
+pub fn tool_output(output: &Value, budget: Budget) -> Value {
+    match output {
+        Value::String(text) => json!(middle(text, budget)),
+        Value::Array(parts) => Value::Array(output_parts(parts, budget)),
+        other => other.clone(),
+    }
+}
+
+fn output_parts(parts: &[Value], budget: Budget) -> Vec<Value> {
+    let mut left = budget.bytes;
+    let mut omitted = 0_usize;
+    let mut kept = Vec::with_capacity(parts.len());
+    for part in parts {
+        let Some(text) = part["text"].as_str() else {
+            kept.push(part.clone());
+            continue;
+        };
+        if left == 0 {
+            omitted += 1;
+        } else if text.len() <= left {
+            left -= text.len();
+            kept.push(part.clone());
+        } else {
+            let cut = middle(
+                text,
+                Budget {
+                    bytes: left,
+                    marker: budget.marker,
+                },
+            );
+            kept.push(json!({"type": "input_text", "text": cut}));
+            left = 0;
+        }
+    }
+    if omitted > 0 {
+        let note = format!("[omitted {omitted} text items ...]");
+        kept.push(json!({"type": "input_text", "text": note}));
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(text: &str, policy: Truncation) -> String {
+        middle(text, Budget::of_policy(policy))
+    }
+
+    #[test]
+    fn bytes_policy_keeps_six_fifths_and_counts_characters() {
+        assert_eq!(
+            cut(&"x".repeat(120), Truncation::Bytes(100)),
+            "x".repeat(120)
+        );
+        assert_eq!(
+            cut(&"x".repeat(121), Truncation::Bytes(100)),
+            format!("{}…1 chars truncated…{}", "x".repeat(60), "x".repeat(60))
+        );
+        assert_eq!(
+            cut(&"汉".repeat(200), Truncation::Bytes(100)),
+            format!(
+                "{}…160 chars truncated…{}",
+                "汉".repeat(20),
+                "汉".repeat(20)
+            )
+        );
+    }
+
+    #[test]
+    fn tokens_policy_counts_tokens_of_four_bytes() {
+        assert_eq!(
+            cut(&"x".repeat(481), Truncation::Tokens(100)),
+            format!("{}…1 tokens truncated…{}", "x".repeat(240), "x".repeat(240))
+        );
+    }
+
+    #[test]
+    fn a_kept_message_is_cut_to_the_remaining_tokens() {
+        let text = "a".repeat(40_000);
+        assert_eq!(
+            middle(&text, Budget::of_tokens(2500)),
+            format!(
+                "{}…7500 tokens truncated…{}",
+                "a".repeat(5000),
+                "a".repeat(5000)
+            )
+        );
+        let cjk = middle(&"汉".repeat(30_000), Budget::of_tokens(20_000));
+        assert!(cjk.contains("…2500 tokens truncated…"));
+        assert_eq!(cjk.len(), 39_999 * 2 + "…2500 tokens truncated…".len());
+    }
+
+    #[test]
+    fn parts_share_the_budget_from_left_to_right() {
+        let text = |n: usize| json!({"type": "input_text", "text": "x".repeat(n)});
+        let parts = json!([text(60), text(100), text(50)]);
+        let kept = tool_output(&parts, Budget::of_policy(Truncation::Bytes(100)));
+        assert_eq!(
+            kept[1]["text"],
+            format!("{0}…40 chars truncated…{0}", "x".repeat(30))
+        );
+        assert_eq!(kept[2]["text"], "[omitted 1 text items ...]");
+    }
+}

@@ -1,0 +1,454 @@
+//! One turn: pre-turn check, context, sampling loop, calls and outputs, end of the turn.
+
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use tracing::{Instrument, debug, info_span};
+
+use crate::calls::{Calls, unanswered};
+use crate::error::{Failure, FailureKind};
+use crate::events::Event;
+use crate::items::{self, Item};
+use crate::ports::{EventStream, StreamStep};
+use crate::request::{self, Addresses, Purpose};
+use crate::rollout::{self, TurnTimes};
+use crate::session::Session;
+use crate::texts;
+use crate::tokens::Usage;
+
+/// Samplings of one turn before it is taken for a loop.
+const SAMPLINGS_MAX: usize = 10_000;
+/// A running turn.
+#[derive(Debug, Clone)]
+pub(crate) struct Turn {
+    pub(crate) id: String,
+    pub(crate) started_ms: u64,
+    pub(crate) first_token_ms: Option<u64>,
+    pub(crate) output_schema: Option<Value>,
+    last_agent_message: Option<String>,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TurnEnd {
+    /// The model was done.
+    Completed,
+    /// The client stopped it.
+    Interrupted,
+    /// A request failed.
+    Failed(Failure),
+}
+
+/// What one sampling left to do.
+struct Sampled {
+    needs_follow_up: bool,
+}
+
+impl Session {
+    /// Runs one turn with this user input (parts in app-server shape; may be empty).
+    pub async fn run_turn(&mut self, input: Vec<Value>, output_schema: Option<Value>) -> TurnEnd {
+        let mut turn = self.start_turn(output_schema);
+        let span = info_span!("turn", turn = %turn.id, profile = self.profile.release);
+        let result = self.turn_body(&mut turn, input).instrument(span).await;
+        self.end_turn(&turn, result)
+    }
+
+    pub(crate) fn start_turn(&mut self, output_schema: Option<Value>) -> Turn {
+        self.begin();
+        self.inbox.reset();
+        self.turn_usage = Usage::default();
+        if !self.profile.base_is_item {
+            self.reasoning_included = false;
+        }
+        let started_ms = self.ports.clock.now_ms();
+        let id = self.ports.ids.uuid();
+        self.ports
+            .observer
+            .event(Event::TurnStarted { turn: id.clone() });
+        let event = rollout::task_started(&self.settings, &self.profile, &id, started_ms / 1000);
+        self.recorder.event(event);
+        Turn {
+            id,
+            started_ms,
+            first_token_ms: None,
+            output_schema,
+            last_agent_message: None,
+        }
+    }
+
+    async fn turn_body(&mut self, turn: &mut Turn, input: Vec<Value>) -> Result<(), Failure> {
+        let order = (!input.is_empty()).then(|| self.take_order());
+        if self.over_limit()
+            && let Err(failure) = self.compact_pre_turn(turn).await
+        {
+            let interrupted = failure.kind == FailureKind::Interrupted;
+            let keep = if interrupted {
+                self.profile.keeps_text_after_interrupted_pre_turn
+            } else {
+                self.profile.keeps_text_after_failed_pre_turn
+            };
+            if let Some(order) = order.filter(|_| keep) {
+                self.record_user(turn, &input, order);
+            }
+            return Err(failure);
+        }
+        if self.baseline_turn() != Some(&turn.id) {
+            self.record_context(&turn.id);
+        }
+        if let Some(order) = order {
+            self.record_user(turn, &input, order);
+        }
+        self.sampling_loop(turn).await
+    }
+
+    async fn sampling_loop(&mut self, turn: &mut Turn) -> Result<(), Failure> {
+        let instant = self.instant_interrupt();
+        let mut input: Vec<Vec<Value>> = Vec::new();
+        for number in 0..SAMPLINGS_MAX {
+            for parts in std::mem::take(&mut input) {
+                let order = self.take_order();
+                self.record_user(turn, &parts, order);
+            }
+            turn.last_agent_message = None;
+            let span = info_span!("sampling", number);
+            let sampled = self.sample(turn).instrument(span).await?;
+            let follow_up = sampled.needs_follow_up || self.inbox.has_steer();
+            if follow_up && self.over_limit() {
+                if instant {
+                    input = self.take_input();
+                }
+                self.compact_mid_turn(turn).await?;
+                if !instant && !sampled.needs_follow_up {
+                    input = self.take_input();
+                }
+            } else if follow_up {
+                input = self.take_input();
+            } else {
+                return Ok(());
+            }
+        }
+        Err(Failure {
+            kind: FailureKind::Rejected,
+            message: format!("the turn made {SAMPLINGS_MAX} samplings (SAMPLINGS_MAX)"),
+        })
+    }
+
+    fn take_input(&mut self) -> Vec<Vec<Value>> {
+        self.inbox.take_cut();
+        self.inbox.take_steers()
+    }
+
+    pub(crate) fn instant_interrupt(&self) -> bool {
+        self.profile.instant_interrupt && self.settings.instant_interrupt.unwrap_or(true)
+    }
+
+    /// Opens streams until one ends well or the retries are used up.
+    async fn sample(&mut self, turn: &mut Turn) -> Result<Sampled, Failure> {
+        let mut attempt = 0;
+        loop {
+            match self.sample_once(turn).await {
+                Ok(sampled) => return Ok(sampled),
+                Err(failure) => {
+                    if attempt >= self.settings.stream_max_retries || !retryable(&failure) {
+                        return Err(failure);
+                    }
+                    attempt += 1;
+                    self.announce_retry(attempt, &failure);
+                }
+            }
+        }
+    }
+
+    /// Tells the client about a retry and lets the backoff pass.
+    pub(crate) fn announce_retry(&mut self, attempt: u64, failure: &Failure) {
+        let limit = self.settings.stream_max_retries;
+        self.ports.observer.event(Event::Error {
+            message: format!("Reconnecting... {attempt}/{limit}"),
+            will_retry: true,
+            code: json!({"responseStreamDisconnected": {"httpStatusCode": null}}),
+        });
+        debug!(%attempt, message = %failure.message, "retrying");
+        self.ports.clock.wait(200 << (attempt - 1).min(10));
+    }
+
+    async fn sample_once(&mut self, turn: &mut Turn) -> Result<Sampled, Failure> {
+        let prompt = self
+            .history
+            .for_prompt(&self.settings.model.input_modalities);
+        let schema = turn.output_schema.clone();
+        let built = self.build(turn, &Purpose::Turn, &prompt, schema.as_ref());
+        self.counters.sampled = self.counters.history;
+        let mut stream = self.open(built).await?;
+        let mut calls = Calls::default();
+        let read = self.read_stream(turn, stream.as_mut(), &mut calls).await;
+        drop(stream);
+        let interrupted = !self.finish_calls(turn, &mut calls).await;
+        if let Err(failure) = read {
+            return Err(failure);
+        }
+        self.emit_token_count();
+        if interrupted || self.inbox.is_interrupted() {
+            return Err(Failure::interrupted());
+        }
+        let end = read?;
+        Ok(Sampled {
+            needs_follow_up: !calls.pending.is_empty() || end.asks_again,
+        })
+    }
+
+    pub(crate) fn build(
+        &self,
+        turn: &Turn,
+        purpose: &Purpose,
+        prompt: &[Item],
+        schema: Option<&Value>,
+    ) -> crate::ports::Request {
+        let at = Addresses {
+            thread: &self.thread,
+            turn: &turn.id,
+            window_number: self.window.number,
+            window_id: &self.window.id,
+            history_initialization: self.history_initialization,
+            turn_started_ms: turn.started_ms,
+            base_id: &self.base_id,
+        };
+        request::build(&self.settings, &self.profile, &at, purpose, prompt, schema)
+    }
+
+    /// Opens a stream, with the request's own retries.
+    pub(crate) async fn open(
+        &mut self,
+        request: crate::ports::Request,
+    ) -> Result<Box<dyn EventStream>, Failure> {
+        let mut attempt = 0;
+        loop {
+            match self.ports.sampler.sample(request.clone()).await {
+                Ok(stream) => return Ok(stream),
+                Err(failure) => {
+                    let failure = Failure::from_http(&failure);
+                    let again = !matches!(
+                        failure.kind,
+                        FailureKind::InvalidRequest | FailureKind::TooManyRequests
+                    );
+                    if attempt >= self.settings.request_max_retries || !again {
+                        return Err(failure);
+                    }
+                    self.ports.clock.wait(200 << attempt.min(10));
+                    attempt += 1;
+                }
+            }
+        }
+    }
+
+    /// Reads events until the response ends, the client stops it or a steer cuts it.
+    async fn read_stream(
+        &mut self,
+        turn: &mut Turn,
+        stream: &mut dyn EventStream,
+        calls: &mut Calls,
+    ) -> Result<StreamEnd, Failure> {
+        let inbox = self.inbox();
+        loop {
+            if inbox.is_interrupted() || (self.instant_interrupt() && inbox.take_cut()) {
+                return Ok(StreamEnd { asks_again: false });
+            }
+            self.start_waiting(calls);
+            let step = tokio::select! {
+                biased;
+                () = inbox.changed() => continue,
+                step = stream.next() => step,
+                Some((index, outcome)) = calls.running.next() => {
+                    self.finish_call(turn, calls, index, outcome);
+                    continue;
+                }
+            };
+            let event = match step {
+                StreamStep::Event(event) => event,
+                StreamStep::End => {
+                    return Err(Failure::disconnected(
+                        "stream closed before response.completed",
+                    ));
+                }
+            };
+            if let Some(end) = self.handle_event(turn, &event, calls)? {
+                return Ok(end);
+            }
+        }
+    }
+
+    fn handle_event(
+        &mut self,
+        turn: &mut Turn,
+        event: &Value,
+        calls: &mut Calls,
+    ) -> Result<Option<StreamEnd>, Failure> {
+        match event["type"].as_str() {
+            Some("response.output_item.done") => {
+                if let Some(item) = items::from_json(&event["item"]) {
+                    let now = self.ports.clock.now_ms();
+                    turn.first_token_ms.get_or_insert(now);
+                    self.record_output_item(turn, item, calls);
+                }
+                Ok(None)
+            }
+            Some("response.completed") => {
+                let response = &event["response"];
+                let Some(id) = response["id"].as_str() else {
+                    return Err(Failure::disconnected("failed to parse ResponseCompleted"));
+                };
+                let usage = Usage::from_response(&response["usage"]);
+                self.record_usage(usage, &turn.id, id);
+                Ok(Some(StreamEnd {
+                    asks_again: response["end_turn"] == json!(false),
+                }))
+            }
+            Some("response.failed") => Err(Failure::from_failed(&event["response"])),
+            Some("response.incomplete") => Err(Failure::from_incomplete(&event["response"])),
+            _ => Ok(None),
+        }
+    }
+
+    /// Records an item of the model and takes note of its call.
+    fn record_output_item(&mut self, turn: &mut Turn, mut item: Item, calls: &mut Calls) {
+        let kind = item.kind().to_owned();
+        match kind.as_str() {
+            "message" => {
+                let unknown = vec!["unknown"; item.texts().len()];
+                item.passthrough
+                    .insert("content_item_kinds".to_owned(), json!(unknown));
+                self.prepare(&mut item, &turn.id, false);
+                item.meta.user_input_order = Some(self.take_order());
+                self.retain(&mut item, &turn.id, "assistant", true);
+                turn.last_agent_message = Some(item.texts().concat());
+                self.announce_message(turn, &item);
+            }
+            "reasoning" => {
+                self.prepare(&mut item, &turn.id, false);
+                self.announce_reasoning(turn, &item);
+            }
+            "function_call" => {
+                self.prepare(&mut item, &turn.id, false);
+                item.meta.user_input_order = Some(self.take_order());
+                calls.pending.push(self.pending_call(&item));
+                if calls.newest_runs() {
+                    calls.waiting.push_back(calls.pending.len() - 1);
+                }
+            }
+            _ => {
+                self.prepare(&mut item, &turn.id, false);
+                if kind == "custom_tool_call" {
+                    calls.pending.push(unanswered(&item));
+                }
+            }
+        }
+        self.commit(item);
+    }
+
+    pub(crate) fn end_turn(&mut self, turn: &Turn, result: Result<(), Failure>) -> TurnEnd {
+        let end = match result {
+            Ok(()) => TurnEnd::Completed,
+            Err(failure) if failure.kind == FailureKind::Interrupted => {
+                self.record_aborted(turn);
+                TurnEnd::Interrupted
+            }
+            Err(failure) => TurnEnd::Failed(failure),
+        };
+        let times = TurnTimes {
+            started_ms: turn.started_ms,
+            ended_ms: self.ports.clock.now_ms(),
+            first_token_ms: turn.first_token_ms,
+        };
+        let failure = match &end {
+            TurnEnd::Failed(failure) => Some(failure),
+            TurnEnd::Completed | TurnEnd::Interrupted => None,
+        };
+        if let Some(failure) = failure {
+            if failure.kind == FailureKind::ContextWindowExceeded {
+                self.fill_window();
+            }
+            self.ports.observer.event(Event::Error {
+                message: failure.message.clone(),
+                will_retry: false,
+                code: failure.client_code(),
+            });
+        }
+        let last = turn
+            .last_agent_message
+            .as_deref()
+            .filter(|_| end == TurnEnd::Completed);
+        let record = if end == TurnEnd::Interrupted {
+            rollout::turn_aborted(&self.profile, &turn.id, times)
+        } else {
+            rollout::task_complete(&self.profile, &turn.id, last, failure, times)
+        };
+        self.recorder.event(record);
+        let status = match &end {
+            TurnEnd::Completed => "completed",
+            TurnEnd::Interrupted => "interrupted",
+            TurnEnd::Failed(_) => "failed",
+        };
+        self.ports.observer.event(Event::TurnEnded {
+            turn: turn.id.clone(),
+            status,
+            error: failure.map(|failure| (failure.message.clone(), failure.client_code())),
+        });
+        end
+    }
+
+    /// Window-full accounting after a context-length failure (compaction.md §2.4).
+    fn fill_window(&mut self) {
+        let Some(window) = self.settings.effective_window() else {
+            return;
+        };
+        let info = self.info.get_or_insert_default();
+        let before = info.total.total;
+        info.total = Usage {
+            total: window,
+            ..Usage::default()
+        };
+        info.last = Usage {
+            total: (window - before).max(0),
+            ..Usage::default()
+        };
+        self.history.mark_covered();
+        self.emit_token_count();
+    }
+
+    fn record_aborted(&mut self, turn: &Turn) {
+        let content = vec![json!({"type": "input_text", "text": texts::TURN_ABORTED})];
+        let mut item = items::message("user", None, content);
+        item.passthrough.insert(
+            "content_item_kinds".to_owned(),
+            json!(["generic.turn_aborted"]),
+        );
+        item.passthrough.insert(
+            "content_item_metadata".to_owned(),
+            json!([{"provenance": {"type": "harness", "hook": false}}]),
+        );
+        self.prepare(&mut item, &turn.id, true);
+        self.commit(item);
+    }
+}
+
+/// How a stream ended without failure.
+struct StreamEnd {
+    asks_again: bool,
+}
+
+/// Whether a stream is opened again after this failure of an ordinary turn.
+fn retryable(failure: &Failure) -> bool {
+    match failure.kind {
+        FailureKind::StreamDisconnected
+        | FailureKind::ConnectionFailed
+        | FailureKind::InternalServerError
+        | FailureKind::UnexpectedStatus(_)
+        | FailureKind::RateLimited => true,
+        FailureKind::ContextWindowExceeded
+        | FailureKind::InvalidRequest
+        | FailureKind::TooManyRequests
+        | FailureKind::Incomplete
+        | FailureKind::UsageLimit
+        | FailureKind::Overloaded
+        | FailureKind::Rejected
+        | FailureKind::Interrupted => false,
+    }
+}
