@@ -33,7 +33,7 @@ impl Session {
             .unwrap_or_default()
             .to_owned();
         let text = item.texts().concat();
-        self.announce_item("agentMessage", &id, json!({"text": text}));
+        self.announce_item("agentMessage", &id, json!(text));
         if self.recorder.paginated() {
             let content: Vec<Value> = item
                 .texts()
@@ -114,7 +114,11 @@ impl Session {
         self.commit(item);
         let id = self.ports.ids.uuid();
         let shown: Vec<Value> = parts.iter().map(client_part).collect();
-        self.announce_item("userMessage", &id, json!({"content": shown}));
+        let seen = match shown.as_slice() {
+            [only] if only["type"] == "text" => only["text"].clone(),
+            _ => json!(shown),
+        };
+        self.announce_item("userMessage", &id, seen);
         if self.recorder.paginated() {
             let completed = json!({"type": "UserMessage", "id": id, "content": shown});
             self.record_item_completed(&turn.id, &completed);

@@ -199,8 +199,7 @@ impl Session {
         self.ports.observer.event(Event::ItemCompleted {
             kind: "dynamicToolCall",
             id: call.call_id.clone(),
-            shown: json!({"tool": call.name, "status": status, "contentItems": content,
-                "success": success}),
+            shown: json!({"tool": call.name, "arguments": call.arguments, "status": status, "contentItems": content, "success": success}),
         });
         let mut item = json!({
             "type": "DynamicToolCall",

@@ -295,7 +295,7 @@ impl Session {
         self.ports.observer.event(Event::ItemCompleted {
             kind: "contextCompaction",
             id,
-            shown: json!({}),
+            shown: Value::Null,
         });
         if self.profile.warns_after_compaction {
             self.ports.observer.event(Event::Warning {

@@ -407,8 +407,8 @@ impl Session {
         self.recorder.event(record);
         if let Some(info) = &self.info {
             self.ports.observer.event(Event::TokenUsage {
-                total: info.total.client(),
-                last: info.last.client(),
+                total: info.total.client(&self.profile),
+                last: info.last.client(&self.profile),
                 window: self.settings.effective_window(),
             });
         }

@@ -65,10 +65,11 @@ impl Usage {
                 "reasoning_output_tokens",
                 "total_tokens",
             ],
+            false,
         )
     }
 
-    fn json(&self, profile: &Profile, names: [&str; 6]) -> Value {
+    fn json(&self, profile: &Profile, names: [&str; 6], total_first: bool) -> Value {
         let values = [
             self.input,
             self.cached,
@@ -78,6 +79,9 @@ impl Usage {
             self.total,
         ];
         let mut map = Map::new();
+        if total_first {
+            map.insert(names[5].to_owned(), json!(self.total));
+        }
         for (index, (name, value)) in names.into_iter().zip(values).enumerate() {
             if index != 2 || profile.usage_records {
                 map.insert(name.to_owned(), json!(value));
@@ -86,15 +90,20 @@ impl Usage {
         Value::Object(map)
     }
 
-    /// As in a client event: the fields that all versions report.
-    pub fn client(&self) -> Value {
-        json!({
-            "totalTokens": self.total,
-            "inputTokens": self.input,
-            "cachedInputTokens": self.cached,
-            "outputTokens": self.output,
-            "reasoningOutputTokens": self.reasoning,
-        })
+    /// As in a client event.
+    pub fn client(&self, profile: &Profile) -> Value {
+        self.json(
+            profile,
+            [
+                "inputTokens",
+                "cachedInputTokens",
+                "cacheWriteInputTokens",
+                "outputTokens",
+                "reasoningOutputTokens",
+                "totalTokens",
+            ],
+            true,
+        )
     }
 }
 

@@ -1,0 +1,357 @@
+//! Runs scenarios on our engine: one session in memory, the same script, no socket, no clock.
+//!
+//! The driver lends the engine its ports (`ports.rs`) and plays the plan's steps. What differs from
+//! a real run is only where bytes come from; the recording has the same shape.
+
+mod ports;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use engine::ports::Ports;
+use engine::profile::{Profile, Version};
+use engine::session::Session;
+use engine::settings::{Model, Scope, Settings, Tool, Truncation};
+use engine::turn::TurnEnd;
+use serde_json::Value;
+
+use self::ports::{Counter, Files, Provider, Seen, VirtualClock};
+use super::script::scripted;
+use super::{Driver, NoVerdict, Outcome};
+use crate::driver::codex::{INSTALLATION_ID, WORKSPACE_PATH_BYTES, slug};
+use crate::recording::{Exchange, Finding, Places, Recording};
+use crate::scenario::plan::{
+    Ends, ModelSpec, Overrides, Plan, PlanStep, ReplyBody, ResumeStep, StepAction, TruncationMode,
+    TurnStatus,
+};
+use crate::texts::Calibration;
+
+/// Where an engine's workspace would lie: as long as a real one, and never touched.
+const WORKSPACE: &str = "/tmp/turnproof/000000000000/w000";
+/// Where an engine's Codex home would lie.
+const HOME: &str = "/tmp/turnproof/000000000000/home";
+/// The client's name and version, as the real driver says them.
+const CLIENT: (&str, &str) = ("turnproof", "0.1.0");
+/// The day of every run on the engine; masked.
+const DATE: &str = "2026-01-01";
+
+const _: () = assert!(WORKSPACE.len() == WORKSPACE_PATH_BYTES);
+
+/// The driver of one version family.
+#[derive(Debug)]
+pub struct EngineDriver {
+    subject: String,
+    version: Version,
+}
+
+impl EngineDriver {
+    /// A driver of the family `0.144`, `0.164` or `0.171`; `None` for another name.
+    pub fn new(family: &str) -> Option<Self> {
+        let version = match family {
+            "0.144" => Version::V144,
+            "0.164" => Version::V164,
+            "0.171" => Version::V171,
+            _ => return None,
+        };
+        Some(Self { subject: format!("engine@{family}"), version })
+    }
+
+    /// The release that the family was recorded from.
+    pub fn release(&self) -> &'static str {
+        Profile::of(self.version).release
+    }
+}
+
+#[async_trait::async_trait(?Send)]
+impl Driver for EngineDriver {
+    fn subject(&self) -> &str {
+        &self.subject
+    }
+
+    #[tracing::instrument(name = "case", skip_all, fields(id = plan.id, subject = self.subject))]
+    async fn run(&self, plan: &Plan) -> Result<Outcome, NoVerdict> {
+        supported(plan)?;
+        let mut run = Run::new(self.version, plan);
+        for step in &plan.steps {
+            run.step(step).await?;
+        }
+        Ok(run.finish())
+    }
+}
+
+/// Says what the engine does not do yet.
+fn supported(plan: &Plan) -> Result<(), NoVerdict> {
+    let later = |what: &str| {
+        NoVerdict::NotSupported(format!("{}: `{what}` is not run by the engine yet", plan.id))
+    };
+    for step in &plan.steps {
+        let overrides = match &step.action {
+            StepAction::Later(key) => return Err(later(key)),
+            StepAction::User(user) => Some(&user.overrides),
+            StepAction::Settings(overrides) => Some(overrides),
+            StepAction::Compact
+            | StepAction::Inject(_)
+            | StepAction::Stop(_)
+            | StepAction::Resume(_) => None,
+        };
+        if overrides.is_some_and(|overrides| overrides.model.is_some()) {
+            return Err(later("model"));
+        }
+        for reply in &step.replies {
+            if let ReplyBody::Later(key) = &reply.body {
+                return Err(later(key));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One running case.
+struct Run<'a> {
+    plan: &'a Plan,
+    profile: Profile,
+    settings: Settings,
+    provider: Rc<Provider>,
+    tools: Rc<ports::Client>,
+    files: Rc<Files>,
+    seen: Rc<Seen>,
+    clock: Rc<VirtualClock>,
+    ids: Rc<Counter>,
+    session: Option<Session>,
+    findings: Vec<Finding>,
+}
+
+impl<'a> Run<'a> {
+    fn new(version: Version, plan: &'a Plan) -> Self {
+        let inbox = Rc::new(RefCell::new(None));
+        Self {
+            plan,
+            profile: Profile::of(version),
+            settings: settings(plan),
+            provider: Rc::new(Provider::new(Rc::clone(&inbox))),
+            tools: Rc::new(ports::Client::new(inbox)),
+            files: Rc::new(Files::default()),
+            seen: Rc::new(Seen::default()),
+            clock: Rc::new(VirtualClock::default()),
+            ids: Rc::new(Counter::default()),
+            session: None,
+            findings: Vec::new(),
+        }
+    }
+
+    fn ports(&self) -> Ports {
+        Ports {
+            sampler: self.provider.clone(),
+            tools: self.tools.clone(),
+            store: self.files.clone(),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            observer: self.seen.clone(),
+        }
+    }
+
+    /// The running session; a fresh thread at first.
+    fn session(&mut self) -> &mut Session {
+        if self.session.is_none() {
+            self.files.open();
+            let session = Session::new(self.profile.clone(), self.settings.clone(), self.ports());
+            self.install(session);
+        }
+        self.session.as_mut().expect("a session was just installed")
+    }
+
+    fn install(&mut self, session: Session) {
+        self.tools.attach(session.inbox());
+        self.files.name(session.thread_id());
+        self.session = Some(session);
+    }
+
+    async fn step(&mut self, step: &PlanStep) -> Result<(), NoVerdict> {
+        let ours = Calibration::default();
+        let replies = step.replies.iter().map(|reply| scripted(reply, self.plan, &ours)).collect();
+        self.provider.begin(replies, step);
+        self.tools.begin(step);
+        match &step.action {
+            StepAction::User(user) => {
+                self.change(&user.overrides);
+                let schema = user.overrides.output_schema.clone();
+                let input = user.input.clone();
+                let end = self.session().run_turn(input, schema).await;
+                self.check_end(step, &end);
+            }
+            StepAction::Compact => {
+                let end = self.session().run_compaction().await;
+                self.check_end(step, &end);
+            }
+            StepAction::Settings(overrides) => self.change(overrides),
+            StepAction::Inject(items) => {
+                let items = items.clone();
+                self.session().inject(&items);
+            }
+            StepAction::Stop(_) => self.session = None,
+            StepAction::Resume(resume) => self.resume(resume),
+            StepAction::Later(key) => return Err(NoVerdict::NotSupported(key.clone())),
+        }
+        self.findings.extend(self.provider.end(step));
+        Ok(())
+    }
+
+    fn resume(&mut self, resume: &ResumeStep) {
+        self.session = None;
+        let session = match resume {
+            ResumeStep::Id | ResumeStep::Path => {
+                let lines = self.files.lines();
+                Session::resume(self.profile.clone(), self.settings.clone(), self.ports(), &lines)
+            }
+            ResumeStep::History(items) => {
+                self.files.open();
+                Session::with_history(
+                    self.profile.clone(),
+                    self.settings.clone(),
+                    self.ports(),
+                    items,
+                )
+            }
+        };
+        self.install(session);
+    }
+
+    fn change(&mut self, overrides: &Overrides) {
+        let overrides = overrides.clone();
+        self.session().update_settings(|settings| {
+            if let Some(cwd) = &overrides.cwd {
+                settings.cwd = format!("{WORKSPACE}/{cwd}");
+            }
+            if let Some(sandbox) = overrides.sandbox {
+                settings.sandbox = sandbox;
+            }
+            if let Some(approval) = overrides.approval {
+                settings.approval = approval;
+            }
+            if let Some(effort) = overrides.effort {
+                settings.effort = Some(effort);
+            }
+        });
+    }
+
+    fn check_end(&mut self, step: &PlanStep, end: &TurnEnd) {
+        let (status, message) = match end {
+            TurnEnd::Completed => (TurnStatus::Completed, String::new()),
+            TurnEnd::Interrupted => (TurnStatus::Interrupted, String::new()),
+            TurnEnd::Failed(failure) => (TurnStatus::Failed, failure.message.clone()),
+        };
+        let expected =
+            step.ends.clone().unwrap_or(Ends { status: TurnStatus::Completed, message: None });
+        let said = expected.message.as_ref().is_none_or(|part| message.contains(part));
+        if status != expected.status || !said {
+            self.findings.push(Finding {
+                id: "step.ends".to_owned(),
+                message: format!(
+                    "step {}: the turn ended {status:?} {message:?}, expected {expected:?}",
+                    step.number
+                ),
+            });
+        }
+    }
+
+    fn finish(self) -> Outcome {
+        let journal = self
+            .provider
+            .journal()
+            .into_iter()
+            .map(|entry| Exchange {
+                method: entry.request.method.clone(),
+                path: entry.request.path.clone(),
+                headers: entry.request.headers.clone(),
+                body: entry.request.body.to_vec(),
+                reply: entry.reply,
+            })
+            .collect();
+        let recording = Recording {
+            journal,
+            rollouts: self.files.take(),
+            events: self.seen.take(),
+            places: Places {
+                workspace: WORKSPACE.to_owned(),
+                home: HOME.to_owned(),
+                models: self.plan.models.iter().map(|m| (slug(m), m.name.clone())).collect(),
+                installation_id: INSTALLATION_ID.to_owned(),
+            },
+        };
+        Outcome { recording, findings: self.findings }
+    }
+}
+
+fn settings(plan: &Plan) -> Settings {
+    let config = &plan.config;
+    let doc = plan.files.iter().find(|(name, _)| name == "AGENTS.md").filter(|_| config.project_doc);
+    Settings {
+        model: model(&plan.models[0]),
+        provider_name: config.provider_name.clone(),
+        provider_id: "mock".to_owned(),
+        request_max_retries: config.request_max_retries,
+        stream_max_retries: config.stream_max_retries,
+        cwd: WORKSPACE.to_owned(),
+        sandbox: config.sandbox_mode.clone(),
+        approval: config.approval_policy.clone(),
+        permissions_instructions: config.permissions_instructions,
+        environment_context: config.environment_context,
+        project_doc: doc.map(|(_, text)| (WORKSPACE.to_owned(), text.clone())),
+        shell: "bash".to_owned(),
+        date: DATE.to_owned(),
+        timezone: "Etc/UTC".to_owned(),
+        auto_compact_token_limit: config.auto_compact_token_limit,
+        context_window: config.context_window,
+        scope: match config.auto_compact_token_limit_scope.as_deref() {
+            Some("body_after_prefix") => Scope::BodyAfterPrefix,
+            _ => Scope::Total,
+        },
+        post_turn_percent: config.post_turn_compact_threshold_percent,
+        compact_prompt: config.compact_prompt.clone(),
+        tool_output_token_limit: config.tool_output_token_limit,
+        developer_instructions: config.developer_instructions.clone(),
+        base_instructions: config.base_instructions.clone(),
+        instant_interrupt: config.instant_interrupt,
+        paginated: config.history_mode.as_ref().map(|mode| mode == "paginated"),
+        effort: None,
+        tools: plan
+            .tools
+            .iter()
+            .map(|tool| Tool {
+                name: tool.name.clone(),
+                description: tool.description.clone(),
+                parameters: tool.parameters.clone(),
+                namespace: tool.namespace.clone(),
+                defer_loading: tool.defer_loading,
+            })
+            .collect(),
+        client_name: CLIENT.0.to_owned(),
+        client_version: CLIENT.1.to_owned(),
+        installation_id: INSTALLATION_ID.to_owned(),
+    }
+}
+
+fn model(spec: &ModelSpec) -> Model {
+    Model {
+        slug: slug(spec),
+        context_window: spec.context_window,
+        max_context_window: spec.max_context_window,
+        effective_percent: spec.effective_context_window_percent,
+        auto_compact_token_limit: spec.auto_compact_token_limit,
+        base_instructions: spec.base_instructions.clone(),
+        truncation: match spec.truncation.mode {
+            TruncationMode::Bytes => Truncation::Bytes(spec.truncation.limit),
+            TruncationMode::Tokens => Truncation::Tokens(spec.truncation.limit),
+        },
+        input_modalities: spec.input_modalities.clone(),
+        comp_hash: spec.comp_hash.clone(),
+        parallel_tool_calls: spec.supports_parallel_tool_calls,
+        reasoning_summaries: spec.supports_reasoning_summaries,
+        default_effort: spec.default_reasoning_level.clone(),
+    }
+}
+
+/// A line of a rollout file as JSON; a line that does not parse is not read.
+fn parse_lines(text: &str) -> Vec<Value> {
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}

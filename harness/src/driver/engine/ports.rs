@@ -1,0 +1,345 @@
+//! The engine's ports in memory: provider, client, files, events, clock and ids.
+//!
+//! Everything runs on one thread. What a client does at a gate or inside a tool goes straight into
+//! the session's inbox, which is the acknowledgement.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use engine::events::Event;
+use engine::ports::{
+    Clock, EventStream, HttpFailure, Ids, Inbox, Observer, Request, RolloutStore, Sampler,
+    StreamStep, ToolCall, ToolOutcome, Tools,
+};
+use futures_util::future::{FutureExt, LocalBoxFuture};
+use mock_provider::journal::{self, Entry};
+use mock_provider::memory::{MemoryProvider, MemoryReply};
+use mock_provider::script::{Ending, ScriptedReply};
+use serde_json::Value;
+
+use crate::driver::script::problem_finding;
+use crate::recording::{ClientEvent, Finding, RolloutFile};
+use crate::scenario::plan::{Action, PlanReply, PlanStep, ToolAnswer};
+
+/// The inbox of the running session.
+type Attached = Rc<RefCell<Option<Rc<Inbox>>>>;
+
+fn act(inbox: &Inbox, actions: &[Action]) -> bool {
+    let mut interrupted = false;
+    for action in actions {
+        match action {
+            Action::Steer(parts) => inbox.steer(parts.clone()),
+            Action::Interrupt => {
+                inbox.interrupt();
+                interrupted = true;
+            }
+            // A change of settings inside a turn counts from the next turn on; the plan that
+            // needs it is refused before it runs.
+            Action::Settings(_) => {}
+        }
+    }
+    interrupted
+}
+
+/// The provider in memory.
+pub(super) struct Provider {
+    memory: RefCell<MemoryProvider>,
+    step: RefCell<Vec<PlanReply>>,
+    inbox: Attached,
+}
+
+impl Provider {
+    pub(super) fn new(inbox: Attached) -> Self {
+        Self { memory: RefCell::default(), step: RefCell::default(), inbox }
+    }
+
+    pub(super) fn begin(&self, replies: Vec<ScriptedReply>, step: &PlanStep) {
+        self.memory.borrow_mut().begin_step(replies);
+        step.replies.clone_into(&mut self.step.borrow_mut());
+    }
+
+    /// Ends a step; what went wrong in it.
+    pub(super) fn end(&self, step: &PlanStep) -> Vec<Finding> {
+        let mut memory = self.memory.borrow_mut();
+        // Unused replies become problems of the script.
+        memory.end_step();
+        memory.take_problems().iter().map(|problem| problem_finding(step.number, problem)).collect()
+    }
+
+    pub(super) fn journal(&self) -> Vec<Entry> {
+        self.memory.borrow().journal().to_vec()
+    }
+
+    fn gate_actions(&self, label: &str) -> Vec<Action> {
+        let step = self.step.borrow();
+        let reply = step.iter().find(|reply| reply.label == label);
+        reply.and_then(|reply| reply.gate.as_ref()).map_or_else(Vec::new, |g| g.actions.clone())
+    }
+}
+
+impl Sampler for Provider {
+    fn sample(
+        &self,
+        request: Request,
+    ) -> LocalBoxFuture<'static, Result<Box<dyn EventStream>, HttpFailure>> {
+        let mut headers = request.headers;
+        headers.push(("host".to_owned(), "127.0.0.1:1".to_owned()));
+        headers.push(("content-length".to_owned(), request.body.len().to_string()));
+        let reply = self.memory.borrow_mut().respond(journal::Request {
+            method: "POST".to_owned(),
+            path: request.path.to_owned(),
+            headers,
+            body: Bytes::from(request.body),
+        });
+        let result: Result<Box<dyn EventStream>, HttpFailure> = match reply {
+            MemoryReply::Stream { label, events, ending, gate_after_events, .. } => {
+                let limit = match ending {
+                    Ending::Complete => events.len(),
+                    Ending::Cut { after_events } | Ending::Stall { after_events } => after_events,
+                };
+                Ok(Box::new(Stream {
+                    events: events.into_iter().take(limit).collect(),
+                    sent: 0,
+                    gate: gate_after_events.map(|at| (at, self.gate_actions(&label))),
+                    inbox: Rc::clone(&self.inbox),
+                }))
+            }
+            MemoryReply::Http { status, body, .. } => Err(HttpFailure::Status { status, body }),
+            MemoryReply::Dropped { .. } => Err(HttpFailure::Dropped),
+        };
+        std::future::ready(result).boxed_local()
+    }
+}
+
+/// One scripted stream.
+struct Stream {
+    events: VecDeque<Value>,
+    sent: usize,
+    gate: Option<(usize, Vec<Action>)>,
+    inbox: Attached,
+}
+
+/// Times that other futures may run before a gate acts: enough for every call to be answered.
+const SETTLE_YIELDS: usize = 64;
+
+impl EventStream for Stream {
+    fn next(&mut self) -> LocalBoxFuture<'_, StreamStep> {
+        async move {
+            if self.gate.as_ref().is_some_and(|(at, _)| self.sent >= *at) {
+                for _ in 0..SETTLE_YIELDS {
+                    tokio::task::yield_now().await;
+                }
+                if let Some((_, actions)) = self.gate.take()
+                    && let Some(inbox) = self.inbox.borrow().as_ref()
+                {
+                    act(inbox, &actions);
+                }
+                // The engine looks into its inbox before the next event.
+                tokio::task::yield_now().await;
+            }
+            match self.events.pop_front() {
+                Some(event) => {
+                    self.sent += 1;
+                    StreamStep::Event(event)
+                }
+                None => StreamStep::End,
+            }
+        }
+        .boxed_local()
+    }
+}
+
+/// The client's side of tool calls.
+pub(super) struct Client {
+    inbox: Attached,
+    answers: RefCell<Vec<ToolAnswer>>,
+    order: Rc<Turnstile>,
+}
+
+/// Lets held answers through in the order of the plan.
+#[derive(Default)]
+struct Turnstile {
+    order: RefCell<Vec<String>>,
+    asked: RefCell<Vec<String>>,
+    passed: Cell<usize>,
+    moved: tokio::sync::Notify,
+}
+
+impl Turnstile {
+    async fn pass(&self, call_id: &str) {
+        self.asked.borrow_mut().push(call_id.to_owned());
+        self.moved.notify_waiters();
+        loop {
+            let place = self.order.borrow().iter().position(|id| id == call_id);
+            let Some(place) = place else { return };
+            let all = self.order.borrow().iter().all(|id| self.asked.borrow().contains(id));
+            if all && place == self.passed.get() {
+                self.passed.set(place + 1);
+                self.moved.notify_waiters();
+                return;
+            }
+            self.moved.notified().await;
+        }
+    }
+}
+
+impl Client {
+    pub(super) fn new(inbox: Attached) -> Self {
+        Self { inbox, answers: RefCell::default(), order: Rc::default() }
+    }
+
+    pub(super) fn attach(&self, inbox: Rc<Inbox>) {
+        *self.inbox.borrow_mut() = Some(inbox);
+    }
+
+    pub(super) fn begin(&self, step: &PlanStep) {
+        let answers = step.replies.iter().flat_map(|reply| reply.tool_answers.clone());
+        *self.answers.borrow_mut() = answers.collect();
+        let order = step.replies.iter().filter_map(|reply| reply.answer_order.clone());
+        *self.order.order.borrow_mut() = order.flatten().collect();
+        self.order.asked.borrow_mut().clear();
+        self.order.passed.set(0);
+    }
+
+    fn take(&self, call_id: &str) -> Option<ToolAnswer> {
+        let mut answers = self.answers.borrow_mut();
+        let place = answers.iter().position(|answer| answer.call_id == call_id)?;
+        Some(answers.remove(place))
+    }
+}
+
+impl Tools for Client {
+    fn call(&self, call: ToolCall) -> LocalBoxFuture<'static, ToolOutcome> {
+        let answer = self.take(&call.call_id);
+        let inbox = self.inbox.borrow().clone();
+        let order = Rc::clone(&self.order);
+        async move {
+            order.pass(&call.call_id).await;
+            let Some(answer) = answer else { return ToolOutcome::Refused };
+            if inbox.is_some_and(|inbox| act(&inbox, &answer.while_running)) {
+                // An interrupted call is never answered.
+                std::future::pending::<()>().await;
+            }
+            if answer.rpc_error {
+                return ToolOutcome::Refused;
+            }
+            ToolOutcome::Answered { content: answer.content, success: answer.success }
+        }
+        .boxed_local()
+    }
+}
+
+/// Rollout files of the run.
+#[derive(Default)]
+pub(super) struct Files {
+    files: RefCell<Vec<RolloutFile>>,
+}
+
+impl Files {
+    /// Begins a file for the next thread.
+    pub(super) fn open(&self) {
+        self.files.borrow_mut().push(RolloutFile { name: String::new(), text: String::new() });
+    }
+
+    /// Names the newest file after its thread, if it has no name.
+    pub(super) fn name(&self, thread: &str) {
+        if let Some(file) = self.files.borrow_mut().last_mut()
+            && file.name.is_empty()
+        {
+            file.name = format!("rollout-2026-01-01T00-00-00-{thread}.jsonl");
+        }
+    }
+
+    /// Records of the newest file.
+    pub(super) fn lines(&self) -> Vec<Value> {
+        self.files.borrow().last().map_or_else(Vec::new, |file| super::parse_lines(&file.text))
+    }
+
+    /// All files that were written to.
+    pub(super) fn take(&self) -> Vec<RolloutFile> {
+        let files = std::mem::take(&mut *self.files.borrow_mut());
+        files.into_iter().filter(|file| !file.text.is_empty()).collect()
+    }
+}
+
+impl RolloutStore for Files {
+    fn append(&self, line: &str) {
+        if let Some(file) = self.files.borrow_mut().last_mut() {
+            file.text.push_str(line);
+            file.text.push('\n');
+        }
+    }
+}
+
+/// Client events of the run.
+#[derive(Default)]
+pub(super) struct Seen {
+    events: RefCell<Vec<ClientEvent>>,
+}
+
+impl Seen {
+    pub(super) fn take(&self) -> Vec<ClientEvent> {
+        std::mem::take(&mut *self.events.borrow_mut())
+    }
+}
+
+impl Observer for Seen {
+    fn event(&self, event: Event) {
+        let event = match event {
+            Event::TurnStarted { turn } => ClientEvent::TurnStarted { turn },
+            Event::TurnEnded { turn, status, error } => {
+                ClientEvent::TurnEnded { turn, status: status.to_owned(), error }
+            }
+            Event::ItemStarted { kind, id } => ClientEvent::ItemStarted { kind: kind.to_owned(), id },
+            Event::ItemCompleted { kind, id, shown } => {
+                ClientEvent::ItemCompleted { kind: kind.to_owned(), id, shown }
+            }
+            Event::TokenUsage { total, last, window } => {
+                ClientEvent::TokenUsage { total, last, window }
+            }
+            Event::Warning { message } => ClientEvent::Warning { message },
+            Event::Error { message, will_retry, code } => {
+                ClientEvent::Error { message, will_retry, code }
+            }
+        };
+        self.events.borrow_mut().push(event);
+    }
+}
+
+/// Time that passes by one millisecond whenever it is read.
+pub(super) struct VirtualClock {
+    now_ms: Cell<u64>,
+}
+
+impl Default for VirtualClock {
+    /// 2026-01-01T00:00:00Z
+    fn default() -> Self {
+        Self { now_ms: Cell::new(1_767_225_600_000) }
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now_ms(&self) -> u64 {
+        self.now_ms.set(self.now_ms.get() + 1);
+        self.now_ms.get()
+    }
+
+    fn wait(&self, ms: u64) {
+        self.now_ms.set(self.now_ms.get() + ms);
+    }
+}
+
+/// Ids that count up.
+#[derive(Default)]
+pub(super) struct Counter {
+    last: Cell<u64>,
+}
+
+impl Ids for Counter {
+    fn uuid(&self) -> String {
+        self.last.set(self.last.get() + 1);
+        format!("019b0000-0000-7000-8000-{:012x}", self.last.get())
+    }
+}
