@@ -1,5 +1,6 @@
 //! Turnproof's harness: scenarios × subjects → recordings → masks → goldens.
 
+pub mod cli;
 pub mod driver;
 pub mod recording;
 pub mod scenario;

@@ -1,3 +1,34 @@
 //! Scenarios: YAML files, their errors, and the plan a driver runs.
+//!
+//! `load` reads a file (`tree` → `decode` → `schema`), `validate` finds what makes no sense,
+//! `resolve` fills in a [`plan::Plan`] for one version. `suite` finds the files.
 
+mod decode;
+mod docs;
+mod error;
+mod events;
+mod json_schema;
+mod load;
 pub mod plan;
+mod png;
+pub mod reply;
+mod resolve;
+pub mod schema;
+mod short_forms;
+mod suite;
+mod template;
+mod texts;
+mod tree;
+mod validate;
+pub mod values;
+
+#[cfg(test)]
+mod tests;
+
+pub use docs::format_markdown;
+pub use error::{Mark, ScenarioError};
+pub use json_schema::json_schema_text;
+pub use load::{Loaded, SCENARIO_BYTES_MAX, VERSIONS, load_bytes, load_file, rule_ids};
+pub use resolve::Resolved;
+pub use suite::{Suite, SuiteError, SuiteFile};
+pub use template::template;

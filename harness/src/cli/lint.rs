@@ -1,0 +1,74 @@
+//! `turnproof lint`: reads scenarios and reports every finding with its position.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::{EXIT_USAGE, report, suite};
+use crate::scenario::{ScenarioError, Suite, SuiteFile, load_file};
+
+/// Arguments of `turnproof lint`.
+#[derive(Debug, Args)]
+pub struct LintArgs {
+    /// Ids, folders, globs or files; everything without one.
+    pub scenarios: Vec<String>,
+    /// One `file:line:column: message` per finding instead of the drawn form.
+    #[arg(long)]
+    pub plain: bool,
+}
+
+/// Runs the command: 0 clean, 2 invalid scenarios.
+pub fn run(args: &LintArgs) -> ExitCode {
+    let (files, ids): (Vec<&String>, Vec<&String>) = args
+        .scenarios
+        .iter()
+        .partition(|scenario| Path::new(scenario).is_file());
+    let suite = match suite() {
+        Ok(suite) => Some(suite),
+        Err(code) if files.is_empty() || !ids.is_empty() => return code,
+        Err(_) => None,
+    };
+    let mut targets: Vec<SuiteFile> = files.into_iter().map(|file| named(file)).collect();
+    if let Some(suite) = &suite
+        && (targets.is_empty() || !ids.is_empty())
+    {
+        let ids: Vec<String> = ids.into_iter().cloned().collect();
+        match suite.select(&ids) {
+            Ok(selected) => targets.extend(selected.into_iter().cloned()),
+            Err(error) => return report(&error),
+        }
+    }
+    let errors = lint(&targets, suite.as_ref());
+    for error in &errors {
+        if args.plain {
+            println!("{error}")
+        } else {
+            println!("{}", error.render())
+        }
+    }
+    println!("{} scenarios, {} findings", targets.len(), errors.len());
+    if errors.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(EXIT_USAGE)
+    }
+}
+
+fn named(file: &str) -> SuiteFile {
+    let path = PathBuf::from(file);
+    let id = path.with_extension("").to_string_lossy().replace('\\', "/");
+    let id = id
+        .rsplit_once("scenarios/")
+        .map_or(id.clone(), |(_, below)| below.to_owned());
+    SuiteFile { id, path }
+}
+
+/// Every finding in these files.
+pub fn lint(files: &[SuiteFile], suite: Option<&Suite>) -> Vec<ScenarioError> {
+    let rules = suite.and_then(|suite| suite.rules.as_ref());
+    let results = files
+        .iter()
+        .map(|file| load_file(&file.path, &file.id, rules));
+    results.filter_map(Result::err).flatten().collect()
+}

@@ -1,0 +1,40 @@
+//! Subcommands of `turnproof`, one file each.
+//!
+//! Exit codes: 0 all hold, 1 findings, 2 usage or invalid scenario, 3 could not run.
+
+pub mod lint;
+pub mod list;
+pub mod new;
+pub mod schema;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::scenario::{Suite, SuiteError};
+
+/// Usage error or invalid scenario.
+pub const EXIT_USAGE: u8 = 2;
+/// The environment does not allow it to run.
+pub const EXIT_COULD_NOT_RUN: u8 = 3;
+
+/// The suite of the current folder's checkout.
+fn suite() -> Result<Suite, ExitCode> {
+    let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+    Suite::find(&here).map_err(|error| report(&error))
+}
+
+/// Prints why a selection failed; the exit code says whose fault it is.
+fn report(error: &SuiteError) -> ExitCode {
+    eprintln!(
+        "failed to {}{error}",
+        if matches!(error, SuiteError::Pattern(..) | SuiteError::NoMatch(..)) {
+            "select: "
+        } else {
+            ""
+        }
+    );
+    match error {
+        SuiteError::NoFolder(_) | SuiteError::Read(..) => ExitCode::from(EXIT_COULD_NOT_RUN),
+        SuiteError::Pattern(..) | SuiteError::NoMatch(..) => ExitCode::from(EXIT_USAGE),
+    }
+}

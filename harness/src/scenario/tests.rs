@@ -1,0 +1,279 @@
+//! Tests of loading, errors and resolving.
+
+use std::collections::BTreeSet;
+
+use semver::Version;
+use serde_json::json;
+
+use super::plan::{Answers, Ending, Plan, ReplyBody, StepAction};
+use super::{Loaded, Resolved, SCENARIO_BYTES_MAX, load_bytes, rule_ids, template};
+
+fn rules() -> BTreeSet<String> {
+    rule_ids("| rule | x |\n| --- | --- |\n| compaction.trigger.at_limit | … |\n")
+}
+
+fn load(source: &str) -> Result<Loaded, Vec<String>> {
+    load_bytes("a.yaml", "turn/a", source.as_bytes(), Some(&rules()))
+        .map_err(|errors| errors.iter().map(|e| format!("{e} [{}]", e.help)).collect())
+}
+
+fn errors(source: &str) -> Vec<String> {
+    load(source).expect_err("the source is wrong")
+}
+
+fn plan_on(source: &str, version: Version) -> Plan {
+    match load(source)
+        .expect("the source is valid")
+        .plan(&version)
+        .expect("it resolves")
+    {
+        Resolved::Applicable(plan) => *plan,
+        Resolved::NotApplicable(reason) => panic!("not applicable: {reason}"),
+    }
+}
+
+fn with_replies(replies: &str) -> String {
+    format!(
+        "description: A turn that answers.\ntools: {{lookup: {{path: string}}}}\n\
+         steps:\n  - user: Hi\n    replies:\n{replies}"
+    )
+}
+
+const NEWEST: Version = Version::new(0, 171, 0);
+const OLDEST: Version = Version::new(0, 144, 6);
+
+#[test]
+fn all_unknown_keys_are_named_at_once() {
+    let found = errors(
+        "description: A turn that answers.\nstep: []\nsteps:\n  - usr: Hi\n    replies:\n      \
+         - sya: x\n      - call: {tool: a, argument: {}}\n",
+    );
+    let wanted = [
+        "a.yaml:2:1: unknown key `step` [did you mean `steps`?]",
+        "a.yaml:4:5: unknown key `usr` [did you mean `user`?]",
+        "a.yaml:6:9: unknown key `sya` [did you mean `say`?]",
+        "a.yaml:7:25: unknown key `argument` [did you mean `arguments`?]",
+    ];
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn yaml_errors_have_a_position_and_no_panic() {
+    let cases: [(&str, &str); 6] = [
+        (
+            "description: a\nsteps:\n\t- user: x\n",
+            "a.yaml:3:1: a tab in the indentation",
+        ),
+        (
+            "description: a\ndescription: b\n",
+            "a.yaml:2:1: duplicate key `description`",
+        ),
+        (
+            "description: a\nsteps:\n  - user: x\n   replies: []\n",
+            "a.yaml:4:",
+        ),
+        ("", "a.yaml:1:1: the file is empty"),
+        ("# only a comment\n\n", "a.yaml:1:1: the file is empty"),
+        ("[[[[\n", "a.yaml:"),
+    ];
+    for (source, wanted) in cases {
+        let found = errors(source);
+        assert!(found[0].starts_with(wanted), "{source:?}: {found:?}");
+    }
+}
+
+#[test]
+fn garbage_and_wrong_bytes_are_refused() {
+    let garbage = vec![b'['; 10 * 1024 * 1024];
+    let found = load_bytes("a.yaml", "a", &garbage, None).expect_err("too long");
+    assert_eq!((found[0].line, found[0].column), (1, 1));
+    let found = load_bytes("a.yaml", "a", &garbage[..SCENARIO_BYTES_MAX], None);
+    assert_eq!(found.expect_err("garbage").len(), 1);
+    let found = load_bytes("a.yaml", "a", b"description: a\nsteps: \xff\n", None);
+    let found = found.expect_err("not UTF-8");
+    assert_eq!(found[0].to_string(), "a.yaml:2:8: not valid UTF-8");
+}
+
+#[test]
+fn an_unknown_rule_names_the_nearest() {
+    let source = with_replies("      - say: x\n") + "rules: [compaction.trigger.at_limt]\n";
+    let found = errors(&source);
+    assert!(
+        found[0].starts_with("a.yaml:7:9: unknown rule"),
+        "{found:?}"
+    );
+    assert!(
+        found[0].contains("did you mean `compaction.trigger.at_limit`?"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn unreachable_replies_are_errors() {
+    let found = errors(&with_replies("      - say: x\n      - say: y\n"));
+    assert!(
+        found[0].starts_with("a.yaml:7:9: unreachable reply"),
+        "{found:?}"
+    );
+    let found = errors(
+        "description: A process stops.\nsteps:\n  - stop: eof\n    replies: [{say: x}]\n  - user: a\n",
+    );
+    assert!(
+        found[0].starts_with("a.yaml:4:15: unreachable reply"),
+        "{found:?}"
+    );
+    assert!(
+        found[1].starts_with("a.yaml:5:5: unreachable step"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn contents_exclude_each_other() {
+    let found = errors(&with_replies(
+        "      - {say: x, reasoning: y}\n      - {usage: 3}\n",
+    ));
+    assert!(
+        found[0].contains("two contents: `say` and `reasoning`"),
+        "{found:?}"
+    );
+    assert!(found[1].contains("a reply without content"), "{found:?}");
+}
+
+#[test]
+fn scalars_stay_as_written_and_json_is_typed() {
+    let plan = plan_on(
+        &with_replies(
+            "      - call: {tool: lookup, arguments: {path: a, n: 1.10, b: yes, z: 0123, t: true}, \
+             output: 1.10}\n      - say: no\n",
+        ),
+        NEWEST,
+    );
+    let ReplyBody::Stream { events, .. } = &plan.steps[0].replies[0].body else {
+        panic!()
+    };
+    let arguments = &events[1]["item"]["arguments"];
+    assert_eq!(
+        arguments,
+        r#"{"path":"a","n":1.1,"b":"yes","z":"0123","t":true}"#
+    );
+    assert_eq!(
+        plan.steps[0].replies[0].tool_answers[0].content[0]["text"],
+        "1.10"
+    );
+    let ReplyBody::Stream { events, .. } = &plan.steps[0].replies[1].body else {
+        panic!()
+    };
+    assert_eq!(events[1]["item"]["content"][0]["text"], "no");
+    assert_eq!(events[1]["item"]["id"], "msg_1");
+    assert_eq!(events[2]["response"]["id"], "resp_2");
+}
+
+#[test]
+fn usage_has_four_forms() {
+    let plan = plan_on(
+        &with_replies(
+            "      - {call: {tool: lookup, output: a}, usage: null}\n\
+             \x20     - {call: {tool: lookup, output: a}, usage: absent}\n\
+             \x20     - {call: {tool: lookup, output: a}, usage: {input: 5, cached: 2, output: 3}}\n\
+             \x20     - {say: x, usage: 7}\n",
+        ),
+        NEWEST,
+    );
+    let usage: Vec<_> = plan.steps[0]
+        .replies
+        .iter()
+        .map(|reply| match &reply.body {
+            ReplyBody::Stream { events, .. } => events[2]["response"].get("usage").cloned(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(usage[0], Some(json!(null)));
+    assert_eq!(usage[1], None);
+    let third = usage[2].as_ref().expect("usage");
+    assert_eq!(third["total_tokens"], 8);
+    assert_eq!(third["input_tokens_details"], json!({"cached_tokens": 2}));
+    assert_eq!(usage[3].as_ref().expect("usage")["input_tokens"], 7);
+}
+
+#[test]
+fn versions_choose_replies_and_ids_stay() {
+    let source = with_replies(
+        "      - {say: a, versions: '<0.164', reason: only there, end_turn: false}\n\
+         \x20     - {say: b, attempts: {'<0.164': 3, '*': 1}, fault: {cut: {after_events: 1}}}\n",
+    );
+    let old = plan_on(&source, OLDEST);
+    let new = plan_on(&source, NEWEST);
+    assert_eq!(
+        (old.steps[0].replies.len(), new.steps[0].replies.len()),
+        (2, 1)
+    );
+    assert_eq!(
+        (
+            old.steps[0].replies[1].attempts,
+            new.steps[0].replies[0].attempts
+        ),
+        (3, 1)
+    );
+    assert_eq!(old.steps[0].replies[1].body, new.steps[0].replies[0].body);
+    let ReplyBody::Stream { ending, .. } = &new.steps[0].replies[0].body else {
+        panic!()
+    };
+    assert_eq!(*ending, Ending::Cut { after_events: 1 });
+}
+
+#[test]
+fn later_parts_parse() {
+    let plan = plan_on(
+        "description: Later parts parse.\nconfig: {hooks: {PreCompact: []}}\nsteps:\n  - fork:\n  \
+         - edit_rollout: {segment: newest, cut: {}}\n  - rollback: {turns: 1}\n  - storage: \
+         {fail_append: 1}\n  - user: a\n    client_context: {a: b}\n    replies: [{fault: \
+         {websocket_close: 1011}}]\n",
+        NEWEST,
+    );
+    let later: Vec<&str> = plan
+        .steps
+        .iter()
+        .map(|step| match &step.action {
+            StepAction::Later(key) => key.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        later,
+        [
+            "config.hooks",
+            "fork",
+            "edit_rollout",
+            "rollback",
+            "storage",
+            "client_context"
+        ]
+    );
+    let reply = &plan.steps[5].replies[0];
+    assert_eq!(
+        reply.body,
+        ReplyBody::Later("fault.websocket_close".to_owned())
+    );
+    assert_eq!(reply.answers, Answers::Turn);
+}
+
+#[test]
+fn a_scenario_outside_its_versions_is_not_applicable() {
+    let source = with_replies("      - say: x\n") + "versions: '>=0.164'\nreason: newer\n";
+    let resolved = load(&source)
+        .expect("valid")
+        .plan(&OLDEST)
+        .expect("resolves");
+    assert_eq!(
+        resolved,
+        Resolved::NotApplicable(">=0.164 only: newer".to_owned())
+    );
+}
+
+#[test]
+fn the_template_is_a_valid_short_scenario() {
+    let text = template("A turn that calls a tool answers after it.");
+    assert!(text.lines().count() < 10);
+    load(&text).expect("the template is valid");
+}

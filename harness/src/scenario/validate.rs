@@ -1,0 +1,318 @@
+//! What parses but makes no sense: every finding of a file at once, each with its position.
+
+use std::collections::BTreeSet;
+
+use super::error::{Mark, Problem, nearest};
+use super::events::content_keys;
+use super::reply::{Assertion, Call, For, Item, Reply};
+use super::resolve::step_keys;
+use super::schema::{Scenario, Step};
+use super::values::{Located, version_range};
+
+/// Start of the file, for findings that belong to no line.
+const TOP: Mark = Mark { line: 1, column: 1 };
+
+/// Finds what does not fit together.
+pub(super) fn validate(scenario: &Scenario, rules: Option<&BTreeSet<String>>) -> Vec<Problem> {
+    let mut found = Found::default();
+    found.head(scenario, rules);
+    let mut stopped: Option<usize> = None;
+    for step in &scenario.steps.0 {
+        found.step(scenario, step);
+        if step.value.resume.is_some() {
+            stopped = None;
+        } else if let Some(line) = stopped {
+            if step.value.edit_rollout.is_none() {
+                let what = "unreachable step: the process was stopped";
+                let why = format!("`stop` in line {line}");
+                found.add(
+                    Problem::new(step.at, what)
+                        .why(why)
+                        .help("put a `resume:` before it"),
+                );
+            }
+        } else if step.value.stop.is_some() {
+            stopped = Some(step.at.line);
+        }
+    }
+    found.0
+}
+
+#[derive(Default)]
+struct Found(Vec<Problem>);
+
+impl Found {
+    fn add(&mut self, problem: Problem) {
+        self.0.push(problem);
+    }
+
+    fn head(&mut self, scenario: &Scenario, rules: Option<&BTreeSet<String>>) {
+        let description = scenario.description.trim();
+        if !description.ends_with(['.', '。']) || description.len() < 10 {
+            let what = "the description is not one sentence";
+            self.add(Problem::new(TOP, what).help("say the behaviour in one sentence with a `.`"));
+        }
+        for rule in &scenario.rules.0 {
+            if let Some(known) = rules
+                && !known.contains(&rule.value)
+            {
+                let near = nearest(&rule.value, known.iter().map(String::as_str));
+                let help = near.map_or_else(
+                    || "rules stand in docs/rules.md".to_owned(),
+                    |near| format!("did you mean `{near}`? rules stand in docs/rules.md"),
+                );
+                let what = format!("unknown rule `{}`", rule.value);
+                self.add(Problem::new(rule.at, what).help(help));
+            }
+        }
+        self.range(scenario.versions.as_ref(), scenario.reason.as_ref());
+        if scenario.only.is_some() && scenario.reason.is_none() {
+            self.add(Problem::new(TOP, "`only` without `reason`").help("say why in `reason:`"));
+        }
+        if scenario.steps.0.is_empty() {
+            self.add(Problem::new(TOP, "no steps").help("add a step: `- user: …`"));
+        }
+    }
+
+    fn range(&mut self, versions: Option<&Located<String>>, reason: Option<&String>) {
+        let Some(range) = versions else { return };
+        if let Err(what) = version_range(&range.value) {
+            self.add(Problem::new(range.at, what).help("for instance `>=0.164` or `<0.171`"));
+        }
+        if reason.is_none() {
+            let problem = Problem::new(range.at, "`versions` without `reason`");
+            self.add(problem.help("say in `reason:` why it is there"));
+        }
+    }
+
+    fn model(&mut self, scenario: &Scenario, name: Option<&String>, at: Mark) {
+        let Some(name) = name else { return };
+        let known = scenario.models.0.iter().map(|(known, _)| known.as_str());
+        let mut known: Vec<&str> = known.collect();
+        if known.is_empty() {
+            known.push("main");
+        }
+        if !known.contains(&name.as_str()) {
+            let problem = Problem::new(at, format!("unknown model `{name}`"));
+            self.add(problem.help(super::error::suggest(name, &known)));
+        }
+    }
+
+    fn step(&mut self, scenario: &Scenario, step: &Located<Step>) {
+        let Located { at, value: step } = step;
+        let keys = step_keys(step);
+        match keys[..] {
+            [_] => {}
+            [] => self.add(Problem::new(*at, "a step without an action").help("add `user: …`")),
+            [first, second, ..] => {
+                let what = format!("a step with two actions: `{first}` and `{second}`");
+                self.add(Problem::new(*at, what).help("make two steps of it"));
+            }
+        }
+        let overrides = step.model.is_some() || step.effort.is_some() || step.summary.is_some();
+        if step.user.is_none() && (overrides || step.cwd.is_some() || step.sandbox.is_some()) {
+            let problem = Problem::new(*at, "overrides belong to a `user` step");
+            self.add(problem.help("use `settings: {...}` for a step of its own"));
+        }
+        self.model(scenario, step.model.as_ref(), *at);
+        if let Some(settings) = &step.settings {
+            self.model(scenario, settings.model.as_ref(), *at);
+        }
+        let quiet = [
+            "settings",
+            "inject",
+            "stop",
+            "resume",
+            "edit_rollout",
+            "storage",
+        ];
+        if let Some(key) = keys.first().filter(|key| quiet.contains(key))
+            && let Some(reply) = step.replies.0.first()
+        {
+            let why = format!("a `{key}` step sends no request");
+            let problem = Problem::new(reply.at, "unreachable reply").why(why);
+            self.add(problem.help("move it to the step that sends the request"));
+        }
+        for reply in &step.replies.0 {
+            self.reply(scenario, reply);
+        }
+        self.unreachable(step);
+    }
+
+    /// A reply behind one that surely ends the step. Only where nothing else can make a request.
+    fn unreachable(&mut self, step: &Step) {
+        let replies = &step.replies.0;
+        if !replies.iter().all(|reply| is_simple(&reply.value)) {
+            return;
+        }
+        let last = replies
+            .iter()
+            .position(|reply| ends_step(step, &reply.value));
+        if let Some(index) = last
+            && let Some(extra) = replies.get(index + 1)
+            && !is_post_turn(&extra.value)
+        {
+            let why = format!("the reply in line {} ends the turn", replies[index].at.line);
+            let problem = Problem::new(extra.at, "unreachable reply").why(why);
+            self.add(problem.help("remove it, or give the reply before it a call"));
+        }
+    }
+
+    fn reply(&mut self, scenario: &Scenario, reply: &Located<Reply>) {
+        let Located { at, value: reply } = reply;
+        self.range(reply.versions.as_ref(), reply.reason.as_ref());
+        if let Some(For::Compaction(asked)) = &reply.answers {
+            self.model(scenario, asked.model.as_ref(), *at);
+        }
+        self.content(*at, reply);
+        let calls = calls(reply);
+        for call in &calls {
+            self.call(scenario, *at, call);
+        }
+        for assertion in reply.request.iter().flat_map(|request| request.as_slice()) {
+            self.assertion(*at, assertion);
+        }
+    }
+
+    fn assertion(&mut self, at: Mark, assertion: &Assertion) {
+        self.range(assertion.versions.as_ref(), assertion.reason.as_ref());
+        let Assertion {
+            input,
+            prefix,
+            contains,
+            ..
+        } = assertion;
+        let given = [input.is_some(), prefix.is_some(), contains.is_some()];
+        if given.iter().filter(|is_there| **is_there).count() != 1 {
+            let what = "a request assertion has exactly one of `input`, `prefix`, `contains`";
+            self.add(Problem::new(at, what));
+        }
+    }
+
+    fn content(&mut self, at: Mark, reply: &Reply) {
+        let mut keys = content_keys(&single(reply));
+        keys.extend(reply.items.as_ref().map(|_| "items"));
+        keys.extend(reply.events.as_ref().map(|_| "events"));
+        let whole = reply
+            .fault
+            .as_ref()
+            .is_some_and(|fault| fault.http.is_some() || fault.drop_connection.is_some());
+        if keys.len() > 1 {
+            let what = format!("a reply with two contents: `{}` and `{}`", keys[0], keys[1]);
+            self.add(Problem::new(at, what).help("put several items under `items: [...]`"));
+        } else if keys.is_empty() && reply.fault.is_none() {
+            let problem = Problem::new(at, "a reply without content");
+            self.add(problem.help("add `say: …`, `call: …`, `items: […]` or `fault: …`"));
+        } else if whole && !keys.is_empty() {
+            let what = format!("`{}` beside a fault that sends no stream", keys[0]);
+            self.add(Problem::new(at, what).help("remove one of the two"));
+        }
+        for item in reply.items.iter().flat_map(|items| items.0.iter()) {
+            let keys = content_keys(&item.value);
+            if keys.len() != 1 {
+                let what = format!("an item holds exactly one content, not {}", keys.len());
+                self.add(Problem::new(item.at, what).help("one of `say`, `call`, `reasoning`, …"));
+            }
+        }
+        self.fault(at, reply);
+    }
+
+    fn fault(&mut self, at: Mark, reply: &Reply) {
+        let Some(fault) = &reply.fault else { return };
+        let kinds = [
+            ("http", fault.http.is_some()),
+            ("failed", fault.failed.is_some()),
+            ("incomplete", fault.incomplete.is_some()),
+            ("cut", fault.cut.is_some()),
+            ("stall", fault.stall.is_some()),
+            ("drop_connection", fault.drop_connection.is_some()),
+            ("no_completed", fault.no_completed.is_some()),
+            ("malformed_event", fault.malformed_event.is_some()),
+            ("duplicate_event", fault.duplicate_event.is_some()),
+            ("websocket_close", fault.websocket_close.is_some()),
+        ];
+        let named: Vec<&str> = kinds
+            .iter()
+            .filter_map(|(kind, is_there)| is_there.then_some(*kind))
+            .collect();
+        if named.len() != 1 {
+            let names: Vec<&str> = kinds.iter().map(|(kind, _)| *kind).collect();
+            let what = format!("a fault is exactly one kind, not {}", named.len());
+            self.add(Problem::new(at, what).help(format!("valid kinds: {}", names.join(", "))));
+        }
+    }
+
+    fn call(&mut self, scenario: &Scenario, at: Mark, call: &Call) {
+        if call.arguments.is_some() && call.arguments_text.is_some() {
+            let what = "`arguments` and `arguments_text` exclude each other";
+            self.add(Problem::new(at, what).help("remove one of the two"));
+        }
+        let declared = scenario.tools.0.iter().any(|(name, _)| *name == call.tool);
+        let runs = declared && call.arguments_text.is_none();
+        if runs && call.output.is_none() && call.while_running.is_none() {
+            let what = format!("the call of `{}` has no `output`", call.tool);
+            self.add(Problem::new(at, what).help("say what the client answers: `output: …`"));
+        }
+        if !declared && call.output.is_some() {
+            let what = format!(
+                "unreachable output: the tool `{}` is not declared",
+                call.tool
+            );
+            let names: Vec<&str> = scenario
+                .tools
+                .0
+                .iter()
+                .map(|(name, _)| name.as_str())
+                .collect();
+            self.add(Problem::new(at, what).help(super::error::suggest(&call.tool, &names)));
+        }
+    }
+}
+
+fn single(reply: &Reply) -> Item {
+    Item {
+        say: reply.say.clone(),
+        phase: None,
+        item_id: None,
+        call: reply.call.clone(),
+        custom_call: reply.custom_call.clone(),
+        reasoning: reply.reasoning.clone(),
+        compaction: reply.compaction.clone(),
+        raw: reply.raw.clone(),
+    }
+}
+
+fn calls(reply: &Reply) -> Vec<&Call> {
+    let items = reply.items.iter().flat_map(|items| items.0.iter());
+    reply
+        .call
+        .iter()
+        .chain(items.filter_map(|item| item.value.call.as_ref()))
+        .collect()
+}
+
+/// A reply after which the next request can be told from the reply alone.
+fn is_simple(reply: &Reply) -> bool {
+    let steered = calls(reply).iter().any(|call| call.while_running.is_some());
+    let open = reply.raw.is_some() || reply.events.is_some() || reply.custom_call.is_some();
+    let raw = reply
+        .items
+        .iter()
+        .flat_map(|items| items.0.iter())
+        .any(|item| item.value.raw.is_some() || item.value.custom_call.is_some());
+    let scripted = reply.fault.is_some() || reply.gate.is_some() || reply.delivered.is_some();
+    !(steered || open || raw || scripted || reply.attempts.is_some() || reply.versions.is_some())
+}
+
+fn is_post_turn(reply: &Reply) -> bool {
+    matches!(&reply.answers, Some(For::Compaction(asked))
+        if asked.phase == Some(super::reply::Phase::PostTurn))
+}
+
+fn ends_step(step: &Step, reply: &Reply) -> bool {
+    if step.compact.is_some() {
+        return true;
+    }
+    let is_turn = reply.answers.is_none();
+    is_turn && calls(reply).is_empty() && reply.end_turn != Some(false)
+}
