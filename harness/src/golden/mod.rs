@@ -5,10 +5,10 @@
 //! [`compare`]d item by item.
 
 //pub mod bless;
-//pub mod chain;
-//pub mod compare;
+pub mod chain;
+pub mod compare;
 //pub mod deviations;
-//pub mod diff;
+pub mod diff;
 pub mod envelope;
 pub mod fold;
 mod itemids;
@@ -16,8 +16,8 @@ mod itemids;
 pub mod render;
 //pub mod review;
 pub mod rollout;
-//pub mod scan;
-//pub mod store;
+pub mod scan;
+pub mod store;
 //pub mod unmodelled;
 pub mod versions;
 pub mod wire;
