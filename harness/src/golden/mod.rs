@@ -4,21 +4,20 @@
 //! `store` (a file with insta's header) along the version [`chain`]; back again and
 //! [`compare`]d item by item.
 
-//pub mod bless;
+pub mod bless;
 pub mod chain;
 pub mod compare;
-//pub mod deviations;
+pub mod deviations;
 pub mod diff;
 pub mod envelope;
 pub mod fold;
 mod itemids;
-//pub mod listing;
 pub mod render;
-//pub mod review;
+pub mod review;
 pub mod rollout;
 pub mod scan;
 pub mod store;
-//pub mod unmodelled;
+pub mod unmodelled;
 pub mod versions;
 pub mod wire;
 
