@@ -1,0 +1,222 @@
+//! `golden/deviations.toml`: known differences of a subject from its golden, each with a reason.
+//!
+//! `ours` is a gap of our engine. `upstream` is a fault of the real binary that our engine does not
+//! repeat; it is allowed only where the named checker fires on the real golden. An entry that no
+//! longer differs is an error.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::compare::Difference;
+
+/// One entry.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deviation {
+    /// Scenario id.
+    pub case: String,
+    /// Subject that differs.
+    pub subject: String,
+    /// Pointer of the difference, or of a place above it.
+    pub pointer: String,
+    /// Why.
+    pub reason: String,
+    /// Whose gap it is.
+    pub owner: Owner,
+    /// Checker that fires on the real golden; needed for `upstream`.
+    pub checker: Option<String>,
+}
+
+/// Whose gap a deviation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Owner {
+    /// Our engine.
+    Ours,
+    /// The real binary.
+    Upstream,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    deviation: Vec<Spanned<Deviation>>,
+}
+
+/// The entries with their lines, and which of them were met.
+#[derive(Debug, Default)]
+pub struct Deviations {
+    entries: Vec<(usize, Deviation)>,
+    used: RefCell<BTreeSet<usize>>,
+    ran: RefCell<BTreeSet<(String, String)>>,
+}
+
+/// 1-based line of a byte offset.
+pub(crate) fn line_of(text: &str, offset: usize) -> usize {
+    text.as_bytes()[..offset.min(text.len())]
+        .iter()
+        .filter(|b| **b == b'\n')
+        .count()
+        + 1
+}
+
+impl Deviations {
+    /// Reads the file; errors begin with `deviations.toml:LINE:`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: File = toml::from_str(text).map_err(|e| {
+            let line = e.span().map_or(1, |s| line_of(text, s.start));
+            format!("deviations.toml:{line}: {}", e.message())
+        })?;
+        let mut entries = Vec::new();
+        for spanned in file.deviation {
+            let line = line_of(text, spanned.span().start);
+            let entry = spanned.into_inner();
+            let wrong = if entry.reason.trim().is_empty() {
+                Some("a deviation needs a reason")
+            } else if entry.owner == Owner::Upstream && entry.checker.is_none() {
+                Some("an upstream deviation names the checker that fires on the real golden")
+            } else if entry.owner == Owner::Ours && entry.checker.is_some() {
+                Some("`checker` belongs to upstream deviations")
+            } else if !entry.pointer.starts_with('/') {
+                Some("a pointer begins with `/wire`, `/rollout` or `/events`")
+            } else {
+                None
+            };
+            if let Some(message) = wrong {
+                return Err(format!("deviations.toml:{line}: {message}"));
+            }
+            entries.push((line, entry));
+        }
+        Ok(Self {
+            entries,
+            ..Self::default()
+        })
+    }
+
+    /// Takes out the differences that are known; says which entries explained them.
+    pub fn apply(
+        &self,
+        case: &str,
+        subject: &str,
+        differences: Vec<Difference>,
+    ) -> (Vec<Difference>, Vec<&Deviation>) {
+        self.ran
+            .borrow_mut()
+            .insert((case.to_owned(), subject.to_owned()));
+        let mut met = Vec::new();
+        let rest = differences
+            .into_iter()
+            .filter(|difference| {
+                let hit = self.entries.iter().enumerate().find(|(_, (_, entry))| {
+                    entry.case == case
+                        && entry.subject == subject
+                        && covers(&entry.pointer, &difference.change.pointer)
+                });
+                if let Some((index, (_, entry))) = hit {
+                    self.used.borrow_mut().insert(index);
+                    met.push(entry);
+                }
+                hit.is_none()
+            })
+            .collect();
+        met.dedup();
+        (rest, met)
+    }
+
+    /// Entries whose case ran and that met no difference.
+    pub fn unused(&self) -> Vec<String> {
+        let (used, ran) = (self.used.borrow(), self.ran.borrow());
+        self.entries
+            .iter()
+            .enumerate()
+            .filter(|(index, (_, entry))| {
+                !used.contains(index) && ran.contains(&(entry.case.clone(), entry.subject.clone()))
+            })
+            .map(|(_, (line, entry))| {
+                format!(
+                    "deviations.toml:{line}: {} on {} no longer differs at {}: remove it",
+                    entry.case, entry.subject, entry.pointer
+                )
+            })
+            .collect()
+    }
+
+    /// Number of entries by owner.
+    pub fn count(&self, owner: Owner) -> usize {
+        self.entries
+            .iter()
+            .filter(|(_, entry)| entry.owner == owner)
+            .count()
+    }
+}
+
+/// Whether `pointer` is `above` or below it.
+fn covers(above: &str, pointer: &str) -> bool {
+    pointer
+        .strip_prefix(above)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::diff::Change;
+    use super::super::render::Stream;
+    use super::*;
+
+    const ONE: &str = "[[deviation]]\ncase = \"turn/a\"\nsubject = \"engine@0.144\"\n\
+        pointer = \"/wire/1/body\"\nreason = \"because\"\nowner = \"ours\"\n";
+
+    fn difference(pointer: &str) -> Difference {
+        let change = Change {
+            pointer: pointer.into(),
+            expected: None,
+            actual: None,
+        };
+        Difference {
+            stream: Stream::Wire,
+            place: String::new(),
+            change,
+        }
+    }
+
+    #[test]
+    fn explains_only_its_place() {
+        let known = Deviations::parse(ONE).unwrap();
+        let list = vec![
+            difference("/wire/1/body/input/0"),
+            difference("/wire/1/bodyx"),
+        ];
+        let (rest, met) = known.apply("turn/a", "engine@0.144", list.clone());
+        assert_eq!((rest.len(), met.len()), (1, 1));
+        assert_eq!(known.unused(), [""; 0]);
+        assert_eq!(known.apply("turn/a", "engine@0.164", list).0.len(), 2);
+    }
+
+    #[test]
+    fn an_entry_that_no_longer_differs_is_an_error() {
+        let known = Deviations::parse(ONE).unwrap();
+        assert_eq!(known.unused(), [""; 0], "its case did not run");
+        known.apply("turn/a", "engine@0.144", Vec::new());
+        assert!(known.unused()[0].starts_with("deviations.toml:1: turn/a"));
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        let typo = ONE.replace("reason =", "reson =");
+        assert!(
+            Deviations::parse(&typo)
+                .unwrap_err()
+                .starts_with("deviations.toml:5:")
+        );
+        let upstream = ONE.replace("ours", "upstream");
+        assert!(
+            Deviations::parse(&upstream)
+                .unwrap_err()
+                .contains("names the checker")
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! The table of version families, oldest first, and the subjects that belong to them.
+
+/// One version family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version {
+    /// Short name, used in file names and engine profiles.
+    pub name: &'static str,
+    /// The real version that blesses its goldens.
+    pub real: &'static str,
+}
+
+/// All families, oldest first. When adding one: also a profile in the engine.
+pub const VERSIONS: &[Version] = &[
+    Version {
+        name: "0.144",
+        real: "0.144.6",
+    },
+    Version {
+        name: "0.164",
+        real: "0.164.0",
+    },
+    Version {
+        name: "0.171",
+        real: "0.171.0",
+    },
+];
+
+/// What kind of thing is under test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arm {
+    /// Our engine.
+    Engine,
+    /// A real binary.
+    Codex,
+}
+
+/// A subject and its place in the chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// As written, for instance `engine@0.171`.
+    pub name: String,
+    /// Engine or binary.
+    pub arm: Arm,
+    /// Index in [`VERSIONS`].
+    pub version: usize,
+}
+
+impl Subject {
+    /// Reads `engine@0.144[+fixed]`, `codex@0.144.6`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (arm, rest) = match text.split_once('@') {
+            Some(("engine", rest)) => (Arm::Engine, rest),
+            Some(("codex", rest)) => (Arm::Codex, rest),
+            _ => {
+                return Err(format!(
+                    "unknown subject `{text}`: expected engine@V or codex@V"
+                ));
+            }
+        };
+        let wanted = rest.strip_suffix("+fixed").unwrap_or(rest);
+        let found = VERSIONS.iter().position(|v| match arm {
+            Arm::Engine => v.name == wanted,
+            Arm::Codex => v.real == wanted,
+        });
+        let known = || {
+            let names = VERSIONS.iter().map(|v| match arm {
+                Arm::Engine => format!("engine@{}", v.name),
+                Arm::Codex => format!("codex@{}", v.real),
+            });
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let version =
+            found.ok_or_else(|| format!("unknown subject `{text}`: one of {}", known()))?;
+        Ok(Self {
+            name: text.to_owned(),
+            arm,
+            version,
+        })
+    }
+
+    /// Expands `engine` to its profiles and `codex` to its versions.
+    pub fn expand(text: &str) -> Result<Vec<Self>, String> {
+        let names: Vec<String> = match text {
+            "engine" => VERSIONS
+                .iter()
+                .map(|v| format!("engine@{}", v.name))
+                .collect(),
+            "codex" => VERSIONS
+                .iter()
+                .map(|v| format!("codex@{}", v.real))
+                .collect(),
+            one => vec![one.to_owned()],
+        };
+        names.iter().map(|name| Self::parse(name)).collect()
+    }
+
+    /// Its row in the table.
+    pub fn family(&self) -> Version {
+        VERSIONS[self.version]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_subjects() {
+        assert_eq!(Subject::parse("engine@0.164+fixed").unwrap().version, 1);
+        assert_eq!(Subject::parse("codex@0.171.0").unwrap().arm, Arm::Codex);
+        assert_eq!(Subject::expand("engine").unwrap().len(), 3);
+        let wrong = Subject::parse("codex@0.171").unwrap_err();
+        assert!(wrong.contains("codex@0.171.0"), "{wrong}");
+    }
+}

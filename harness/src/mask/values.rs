@@ -1,0 +1,179 @@
+//! Masks of values that are not ids: times, versions, hosts, lengths, models, dates.
+
+use serde_json::{Map, Value};
+
+use super::{Part, Site, State, exact_object, text, walk};
+
+/// A metadata string becomes `{"$json": …}` if it is JSON as serde writes it.
+pub(crate) fn metadata(site: &Site<'_>, value: &Value, state: &mut State) -> Option<Value> {
+    if site.free || site.key != "x-codex-turn-metadata" {
+        return None;
+    }
+    let raw = value.as_str()?;
+    if site.part == Part::Header && state.body_metadata.as_deref() == Some(raw) {
+        return Some("<same as body>".into());
+    }
+    let inner = exact_object(raw.as_bytes())?;
+    let site = Site {
+        parent: "",
+        key: "",
+        ..*site
+    };
+    let mut out = Map::new();
+    out.insert(
+        "$json".into(),
+        walk(
+            &inner,
+            Site {
+                part: Part::Body,
+                ..site
+            },
+            state,
+        ),
+    );
+    Some(Value::Object(out))
+}
+
+/// `content-length`, when it is the length of the body.
+pub(crate) fn content_length(site: &Site<'_>, value: &Value, state: &mut State) -> Option<Value> {
+    let own = site.part == Part::Header && site.key == "content-length";
+    (own && value.as_str()? == state.body_bytes.to_string()).then(|| "<content-length>".into())
+}
+
+/// The port of `host`.
+pub(crate) fn host(site: &Site<'_>, value: &Value, _: &mut State) -> Option<Value> {
+    if site.part != Part::Header || site.key != "host" {
+        return None;
+    }
+    let (name, port) = value.as_str()?.rsplit_once(':')?;
+    port.parse::<u16>().ok()?;
+    Some(format!("{}:<port>", text::escape(name)).into())
+}
+
+/// Versions and system in `user-agent`: `NAME/VERSION (SYSTEM) TERM (CLIENT; VERSION)`.
+pub(crate) fn user_agent(site: &Site<'_>, value: &Value, _: &mut State) -> Option<Value> {
+    if site.part != Part::Header || site.key != "user-agent" {
+        return None;
+    }
+    let (name, rest) = value.as_str()?.split_once('/')?;
+    let (version, rest) = rest.split_once(" (")?;
+    let (_, rest) = rest.split_once(") ")?;
+    let (term, client) = rest.split_once(" (")?;
+    let (client, client_version) = client.strip_suffix(')')?.split_once("; ")?;
+    let digits = |v: &str| v.starts_with(|c: char| c.is_ascii_digit());
+    if !digits(version) || !digits(client_version) {
+        return None;
+    }
+    let [name, term, client] = [name, term, client].map(text::escape);
+    Some(format!("{name}/<version> (<os>) {term} ({client}; <version>)").into())
+}
+
+/// The installation id of the run.
+pub(crate) fn installation(site: &Site<'_>, value: &Value, state: &mut State) -> Option<Value> {
+    let id = value.as_str()?;
+    let named = ["installation_id", "x-codex-installation-id"].contains(&site.key);
+    (!site.free && named && !id.is_empty() && id == state.places.installation_id)
+        .then(|| "<installation>".into())
+}
+
+/// Times and durations. `null` stays `null`, and so does every shape.
+pub(crate) fn time(site: &Site<'_>, value: &Value, _: &mut State) -> Option<Value> {
+    const KEYS: &[&str] = &["started_at", "completed_at", "create_time", "failed_at"];
+    if site.free || site.part == Part::Header {
+        return None;
+    }
+    let number = value.is_number()
+        && (KEYS.contains(&site.key)
+            || site.key.ends_with("_ms")
+            || (site.parent == "duration" && ["secs", "nanos"].contains(&site.key)));
+    let stamp = site.key == "timestamp" && value.as_str().is_some_and(is_timestamp);
+    (number || stamp).then(|| "<time>".into())
+}
+
+/// `2026-11-30T23:25:37.369Z`
+fn is_timestamp(text: &str) -> bool {
+    text.len() >= 20
+        && text.ends_with('Z')
+        && text.bytes().enumerate().all(|(i, b)| match i {
+            4 | 7 => b == b'-',
+            10 => b == b'T',
+            13 | 16 => b == b':',
+            19 => b == b'.' || b == b'Z',
+            _ => b.is_ascii_digit() || i + 1 == text.len(),
+        })
+}
+
+/// The version in `session_meta`.
+pub(crate) fn version(site: &Site<'_>, value: &Value, _: &mut State) -> Option<Value> {
+    let own = site.part == Part::Rollout && site.kind == "session_meta";
+    (own && !site.free && site.key == "cli_version" && value.is_string())
+        .then(|| "<version>".into())
+}
+
+/// The hash of the whole catalogue in `world_state` (0.171).
+pub(crate) fn catalog(site: &Site<'_>, value: &Value, _: &mut State) -> Option<Value> {
+    let text = value.as_str()?;
+    let hash = text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    (site.kind == "world_state" && !site.free && site.key == "model_catalog" && hash)
+        .then(|| "<catalog>".into())
+}
+
+/// Model slugs: whole values of model fields, and parts of warnings and errors.
+pub(crate) fn model(site: &Site<'_>, value: &Value, state: &mut State) -> Option<Value> {
+    let raw = value.as_str()?;
+    if site.key == "model" && !site.free {
+        let (_, name) = state.places.models.iter().find(|(slug, _)| slug == raw)?;
+        return Some(format!("<model:{name}>").into());
+    }
+    if site.part != Part::Event || site.key != "message" {
+        return None;
+    }
+    let mut out = text::plain(raw, &state.places);
+    for (slug, name) in state
+        .places
+        .models
+        .iter()
+        .filter(|(slug, _)| !slug.is_empty())
+    {
+        out = out.replace(slug, &format!("<model:{name}>"));
+    }
+    Some(out.into())
+}
+
+/// The date in the environment context and in the records that repeat it.
+pub(crate) fn date(site: &Site<'_>, value: &Value, state: &mut State) -> Option<Value> {
+    let raw = value.as_str()?;
+    if site.key == "current_date" && !site.free && is_date(raw) {
+        return Some("<date>".into());
+    }
+    if site.key != "text" || !raw.starts_with("<environment_context>") {
+        return None;
+    }
+    let (before, rest) = raw.split_once("<current_date>")?;
+    let (day, after) = rest.split_once("</current_date>")?;
+    is_date(day).then(|| {
+        let [before, after] = [before, after].map(|part| text::plain(part, &state.places));
+        format!("{before}<current_date><date></current_date>{after}").into()
+    })
+}
+
+/// `2026-11-30`
+fn is_date(text: &str) -> bool {
+    text.len() == 10
+        && text.bytes().enumerate().all(|(i, b)| match i {
+            4 | 7 => b == b'-',
+            _ => b.is_ascii_digit(),
+        })
+}
+
+/// `aborted by user after 0.1s`, the output of a call that 0.144.6 cancelled.
+pub(crate) fn seconds(site: &Site<'_>, value: &Value, _: &mut State) -> Option<Value> {
+    let raw = value.as_str()?;
+    let number = raw
+        .strip_prefix("aborted by user after ")?
+        .strip_suffix('s')?;
+    let (whole, part) = number.split_once('.')?;
+    let digits = |d: &str| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit());
+    (site.key == "output" && digits(whole) && digits(part))
+        .then(|| "aborted by user after <seconds>".into())
+}

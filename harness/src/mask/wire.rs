@@ -1,0 +1,83 @@
+//! One request: headers, body, kind.
+
+use serde_json::{Map, Value};
+
+use super::{MaskedRequest, Part, Site, State, exact_object, leaf, text, walk};
+use crate::recording::Exchange;
+
+/// Masks one request.
+pub(crate) fn request(exchange: &Exchange, state: &mut State) -> MaskedRequest {
+    let parsed = exact_object(&exchange.body).map(sort_client_metadata);
+    state.body_bytes = exchange.body.len();
+    state.body_metadata = parsed
+        .as_ref()
+        .and_then(|b| b.pointer("/client_metadata/x-codex-turn-metadata"))
+        .and_then(Value::as_str)
+        .map(str::to_owned);
+    let headers = exchange
+        .headers
+        .iter()
+        .map(|(name, value)| header(name, value, state))
+        .collect();
+    let site = Site {
+        part: Part::Body,
+        kind: "",
+        parent: "",
+        key: "",
+        free: false,
+    };
+    let body = match &parsed {
+        Some(value) => walk(value, site, state),
+        None => raw(&String::from_utf8_lossy(&exchange.body), state),
+    };
+    MaskedRequest {
+        kind: kind(&body, &exchange.path),
+        method: exchange.method.clone(),
+        path: text::plain(&exchange.path, &state.places),
+        headers,
+        body,
+    }
+}
+
+/// Text that is not compact JSON.
+pub(crate) fn raw(line: &str, state: &State) -> Value {
+    let mut out = Map::new();
+    out.insert("$raw".into(), text::plain(line, &state.places).into());
+    Value::Object(out)
+}
+
+fn header(name: &str, value: &str, state: &mut State) -> (String, String) {
+    let site = Site {
+        part: Part::Header,
+        kind: "",
+        parent: "",
+        key: name,
+        free: false,
+    };
+    let masked = match leaf(&Value::String(value.to_owned()), &site, state) {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    (name.to_owned(), masked)
+}
+
+/// Only this object's order is random in the real binary.
+fn sort_client_metadata(mut body: Value) -> Value {
+    if let Some(Value::Object(map)) = body.get_mut("client_metadata") {
+        let mut entries: Vec<_> = std::mem::take(map).into_iter().collect();
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        map.extend(entries);
+    }
+    body
+}
+
+fn kind(body: &Value, path: &str) -> String {
+    let said = body
+        .pointer("/client_metadata/x-codex-turn-metadata/$json/request_kind")
+        .and_then(Value::as_str);
+    match said {
+        Some(kind) => kind.to_owned(),
+        None if path.ends_with("/responses/compact") => "compaction".to_owned(),
+        None => "other".to_owned(),
+    }
+}
