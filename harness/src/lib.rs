@@ -3,3 +3,4 @@
 pub mod driver;
 pub mod recording;
 pub mod scenario;
+pub mod texts;

@@ -1,5 +1,7 @@
 //! How a subject is run. Only this folder knows that there is more than one engine.
 
+pub mod codex;
+
 use crate::recording::{Finding, Recording};
 use crate::scenario::plan::Plan;
 
