@@ -13,3 +13,4 @@ pub mod golden;
 pub mod mask;
 pub mod recording;
 pub mod scenario;
+pub mod texts;

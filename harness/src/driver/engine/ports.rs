@@ -65,7 +65,7 @@ impl Provider {
         let mut memory = self.memory.borrow_mut();
         // Unused replies become problems of the script.
         memory.end_step();
-        memory.take_problems().iter().map(|problem| problem_finding(step.number, problem)).collect()
+        memory.take_problems().iter().map(|problem| problem_finding(step, problem)).collect()
     }
 
     pub(super) fn journal(&self) -> Vec<Entry> {

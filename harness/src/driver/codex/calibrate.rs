@@ -1,0 +1,266 @@
+//! Learns the real fixed texts of a binary by running it on a small plan.
+//!
+//! The result lives in the user's cache, never in the repository. A text of another length or
+//! hash than `engine::texts::KNOWN` says is an error: token arithmetic would not agree.
+
+use std::fs;
+use std::path::PathBuf;
+
+use engine::texts::{KNOWN, KnownText};
+use serde_json::{Value, json};
+use sha1::{Digest as _, Sha1};
+
+use super::home::Family;
+use super::install::{Binary, cache_dir, hex};
+use super::pool::Pool;
+use crate::driver::NoVerdict;
+use crate::recording::Exchange;
+use crate::scenario::plan::{
+    Action, Answers, ConfigSpec, Ending, Ends, Expect, Gate, ModelSpec, Overrides, Plan, PlanReply,
+    PlanStep, ReplyBody, StepAction, Truncation, TruncationMode, TurnStatus, UserStep,
+};
+use crate::texts::{Calibration, Pair};
+
+/// The summary that the plan scripts; the prefix is what stands before it.
+const SUMMARY: &str = "calibration summary";
+
+/// The stored calibration of a binary; the first call runs the binary.
+pub(super) async fn load_or_make(binary: &Binary) -> Result<Calibration, NoVerdict> {
+    let path = stored_at(binary)?;
+    if let Some(stored) = fs::read_to_string(&path)
+        .ok()
+        .and_then(|text| serde_json::from_str(&text).ok())
+    {
+        return Ok(refresh(stored));
+    }
+    calibrate(binary).await
+}
+
+/// Runs the binary, checks its texts and stores them in the cache.
+pub async fn calibrate(binary: &Binary) -> Result<Calibration, NoVerdict> {
+    let plan = plan();
+    let pool = Pool::new(
+        binary.clone(),
+        Calibration::default(),
+        std::slice::from_ref(&plan),
+        1,
+    )
+    .await?;
+    let outcome = pool.run(&plan).await?;
+    pool.close().await;
+    if !outcome.findings.is_empty() {
+        let list: Vec<String> = outcome
+            .findings
+            .iter()
+            .map(|finding| {
+                finding
+                    .message
+                    .lines()
+                    .next()
+                    .unwrap_or_default()
+                    .to_owned()
+            })
+            .collect();
+        return Err(failed(binary, &list.join("; ")));
+    }
+    let calibration = extract(&outcome.recording.journal, Family::of(&binary.version))
+        .map_err(|why| failed(binary, &why))?;
+    let path = stored_at(binary)?;
+    let text = serde_json::to_string_pretty(&calibration).expect("strings serialise");
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(|error| failed(binary, &error.to_string()))?;
+    }
+    let fresh = path.with_extension(format!("{}.part", std::process::id()));
+    fs::write(&fresh, text)
+        .and_then(|()| fs::rename(&fresh, &path))
+        .map_err(|error| failed(binary, &error.to_string()))?;
+    Ok(calibration)
+}
+
+fn stored_at(binary: &Binary) -> Result<PathBuf, NoVerdict> {
+    let name = format!("{}-{}.json", binary.version, &binary.sha256[..12]);
+    Ok(cache_dir()?.join("calibration").join(name))
+}
+
+fn failed(binary: &Binary, why: &str) -> NoVerdict {
+    NoVerdict::CouldNotRun(format!("could not calibrate {}: {why}", binary.version))
+}
+
+/// Our wording may have changed since the texts were stored.
+fn refresh(mut stored: Calibration) -> Calibration {
+    for pair in &mut stored.pairs {
+        if let Some(known) = KNOWN.iter().find(|known| known.id == pair.id) {
+            known.ours.clone_into(&mut pair.ours);
+        }
+    }
+    stored
+}
+
+/// Finds every known text among the strings of the requests.
+fn extract(journal: &[Exchange], family: Family) -> Result<Calibration, String> {
+    let mut texts = Vec::new();
+    for exchange in journal {
+        let body: Value = serde_json::from_slice(&exchange.body).map_err(|e| e.to_string())?;
+        strings(&body["input"], &mut texts);
+        strings(&body["tools"], &mut texts);
+    }
+    let prefixes: Vec<String> = texts
+        .iter()
+        .filter_map(|text| Some(text.strip_suffix(SUMMARY)?.strip_suffix('\n')?.to_owned()))
+        .collect();
+    texts.extend(prefixes);
+    let mut pairs = Vec::new();
+    for known in KNOWN {
+        let found = texts
+            .iter()
+            .find(|text| hex(&Sha1::digest(text)) == known.real_sha1);
+        match found {
+            Some(real) => pairs.push(pair(known, real)?),
+            // Only the older family lists this tool always.
+            None if known.id == "update_plan" && family == Family::New => {}
+            None => {
+                return Err(format!(
+                    "the text `{}` is not the one that is known ({} bytes, SHA-1 {})",
+                    known.id,
+                    known.ours.len(),
+                    known.real_sha1
+                ));
+            }
+        }
+    }
+    Ok(Calibration { pairs })
+}
+
+fn pair(known: &KnownText, real: &str) -> Result<Pair, String> {
+    let escaped = |text: &str| Value::String(text.to_owned()).to_string().len();
+    if real.len() == known.ours.len() && escaped(real) == escaped(known.ours) {
+        let (id, ours) = (known.id.to_owned(), known.ours.to_owned());
+        Ok(Pair {
+            id,
+            real: real.to_owned(),
+            ours,
+        })
+    } else {
+        Err(format!(
+            "our wording of `{}` has another length than the real text",
+            known.id
+        ))
+    }
+}
+
+fn strings(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) => found.push(text.clone()),
+        Value::Array(items) => items.iter().for_each(|item| strings(item, found)),
+        Value::Object(fields) => fields.values().for_each(|field| strings(field, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// A compaction, a change of the sandbox and an interrupted turn.
+fn plan() -> Plan {
+    let read_only = Overrides {
+        sandbox: Some("read-only".to_owned()),
+        ..Overrides::default()
+    };
+    let user = |text: &str, overrides: Overrides| {
+        StepAction::User(UserStep {
+            input: vec![json!({"type": "text", "text": text})],
+            overrides,
+        })
+    };
+    let mut summary = say("summary", SUMMARY);
+    summary.answers = Answers::Compaction {
+        implementation: "local".to_owned(),
+        phase: None,
+        reason: None,
+        model: None,
+    };
+    let mut held = say("held", "three");
+    held.gate = Some(Gate {
+        after_events: 1,
+        actions: vec![Action::Interrupt],
+    });
+    let mut interrupted = step(4, user("three", Overrides::default()), held);
+    interrupted.ends = Some(Ends {
+        status: TurnStatus::Interrupted,
+        message: None,
+    });
+    Plan {
+        id: "calibration".to_owned(),
+        models: vec![model()],
+        config: ConfigSpec {
+            permissions_instructions: true,
+            ..ConfigSpec::default()
+        },
+        tools: Vec::new(),
+        files: Vec::new(),
+        steps: vec![
+            step(1, user("one", Overrides::default()), say("one", "one")),
+            step(2, StepAction::Compact, summary),
+            step(3, user("two", read_only), say("two", "two")),
+            interrupted,
+            step(5, user("four", Overrides::default()), say("four", "four")),
+        ],
+        expect: Expect::default(),
+    }
+}
+
+fn model() -> ModelSpec {
+    ModelSpec {
+        name: "main".to_owned(),
+        context_window: Some(100_000),
+        max_context_window: Some(100_000),
+        effective_context_window_percent: 95,
+        auto_compact_token_limit: None,
+        base_instructions: "Be brief.".to_owned(),
+        truncation: Truncation {
+            mode: TruncationMode::Bytes,
+            limit: 10_000,
+        },
+        input_modalities: vec!["text".to_owned()],
+        comp_hash: None,
+        supports_parallel_tool_calls: false,
+        supports_reasoning_summaries: false,
+        default_reasoning_level: None,
+        extra: Vec::new(),
+    }
+}
+
+fn step(number: usize, action: StepAction, reply: PlanReply) -> PlanStep {
+    PlanStep {
+        number,
+        line: 0,
+        action,
+        replies: vec![reply],
+        ends: None,
+    }
+}
+
+fn say(label: &str, text: &str) -> PlanReply {
+    let item = json!({"type": "message", "role": "assistant", "id": "msg_1",
+        "content": [{"type": "output_text", "text": text}]});
+    let usage = json!({"input_tokens": 100, "input_tokens_details": null, "output_tokens": 0,
+        "output_tokens_details": null, "total_tokens": 100});
+    let events = vec![
+        json!({"type": "response.created", "response": {"id": "resp_1"}}),
+        json!({"type": "response.output_item.done", "item": item}),
+        json!({"type": "response.completed", "response": {"id": "resp_1", "usage": usage}}),
+    ];
+    PlanReply {
+        label: label.to_owned(),
+        line: 0,
+        answers: Answers::Turn,
+        attempts: 1,
+        body: ReplyBody::Stream {
+            headers: Vec::new(),
+            events,
+            ending: Ending::Complete,
+        },
+        gate: None,
+        delivered_cut: false,
+        tool_answers: Vec::new(),
+        answer_order: None,
+        request: None,
+    }
+}

@@ -1,0 +1,164 @@
+//! From what was captured to a recording: texts swapped, rollout files in order of creation.
+
+use std::fs;
+use std::path::Path;
+
+use mock_provider::journal::Entry;
+use serde_json::Value;
+
+use crate::driver::NoVerdict;
+use crate::recording::{ClientEvent, Exchange, Finding, Recording, RolloutFile};
+use crate::texts::Calibration;
+
+/// Levels of folders below `sessions` (year, month, day).
+const SESSIONS_DEPTH_MAX: usize = 6;
+
+/// The journal of a case; a body that cannot be decoded is kept raw and reported.
+pub(super) fn journal(
+    entries: &[Entry],
+    calibration: &Calibration,
+) -> (Vec<Exchange>, Vec<Finding>) {
+    let mut findings = Vec::new();
+    let mut exchanges = Vec::new();
+    for entry in entries {
+        let request = &entry.request;
+        let body = request.decoded().unwrap_or_else(|error| {
+            let message = format!("{} {}: {error}", request.method, request.path);
+            findings.push(Finding {
+                id: "journal.undecodable".to_owned(),
+                message,
+            });
+            request.body.clone()
+        });
+        exchanges.push(Exchange {
+            method: request.method.clone(),
+            path: request.path.clone(),
+            headers: request.headers.clone(),
+            body: calibration.to_ours_bytes(&body),
+            reply: entry.reply.clone(),
+        });
+    }
+    (exchanges, findings)
+}
+
+/// The rollout files of these threads: by thread, then by name (which begins with the time).
+pub(super) fn rollouts(
+    home: &Path,
+    threads: &[String],
+    calibration: &Calibration,
+) -> Result<Vec<RolloutFile>, NoVerdict> {
+    let mut found = Vec::new();
+    collect(&home.join("sessions"), SESSIONS_DEPTH_MAX, &mut found);
+    let mut files = Vec::new();
+    for path in found {
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let Some(place) = threads
+            .iter()
+            .position(|thread| name.contains(thread.as_str()))
+        else {
+            continue;
+        };
+        let bytes = fs::read(&path).map_err(|error| {
+            NoVerdict::CouldNotDecide(format!("could not read {}: {error}", path.display()))
+        })?;
+        let text = calibration.to_ours(&String::from_utf8_lossy(&bytes));
+        files.push((place, RolloutFile { name, text }));
+    }
+    files.sort_by(|(a, left), (b, right)| (a, &left.name).cmp(&(b, &right.name)));
+    Ok(files.into_iter().map(|(_, file)| file).collect())
+}
+
+fn collect(folder: &Path, depth: usize, found: &mut Vec<std::path::PathBuf>) {
+    // A folder that does not exist holds no rollout.
+    for entry in fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+    {
+        let path = entry.path();
+        if path.is_dir() {
+            if depth > 0 {
+                collect(&path, depth - 1, found);
+            }
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "jsonl")
+        {
+            found.push(path);
+        }
+    }
+}
+
+/// An event in our words.
+pub(super) fn event(event: ClientEvent, calibration: &Calibration) -> ClientEvent {
+    match event {
+        ClientEvent::ItemCompleted { kind, id, shown } => ClientEvent::ItemCompleted {
+            kind,
+            id,
+            shown: calibration.to_ours_value(&shown),
+        },
+        ClientEvent::Warning { message } => ClientEvent::Warning {
+            message: calibration.to_ours(&message),
+        },
+        ClientEvent::Error {
+            message,
+            will_retry,
+            code,
+        } => ClientEvent::Error {
+            message: calibration.to_ours(&message),
+            will_retry,
+            code,
+        },
+        ClientEvent::TurnEnded {
+            turn,
+            status,
+            error,
+        } => {
+            let error =
+                error.map(|(message, code): (String, Value)| (calibration.to_ours(&message), code));
+            ClientEvent::TurnEnded {
+                turn,
+                status,
+                error,
+            }
+        }
+        ClientEvent::TurnStarted { .. }
+        | ClientEvent::ItemStarted { .. }
+        | ClientEvent::TokenUsage { .. } => event,
+    }
+}
+
+/// Real texts that were not swapped: nothing of them may be stored.
+pub(super) fn remnants(recording: &Recording, calibration: &Calibration) -> Vec<Finding> {
+    let bodies = recording
+        .journal
+        .iter()
+        .enumerate()
+        .map(|(number, exchange)| {
+            (
+                format!("request {}", number + 1),
+                String::from_utf8_lossy(&exchange.body).into_owned(),
+            )
+        });
+    let files = recording
+        .rollouts
+        .iter()
+        .map(|file| (file.name.clone(), file.text.clone()));
+    let events = std::iter::once(("events".to_owned(), format!("{:?}", recording.events)));
+    bodies
+        .chain(files)
+        .chain(events)
+        .filter_map(|(place, text)| {
+            let id = calibration.remnant(&text)?;
+            let message = format!("a line of the real text `{id}` is left in {place}");
+            Some(Finding {
+                id: "texts.remnant".to_owned(),
+                message,
+            })
+        })
+        .collect()
+}

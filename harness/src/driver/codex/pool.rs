@@ -1,0 +1,253 @@
+//! Processes and provider servers that cases share.
+//!
+//! A case gets a process of its own when a step or a setting changes files or processes. A shared
+//! process takes up to four cases at once; one that died is started anew for the next case.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mock_provider::case::CaseHandle;
+use mock_provider::{http, live};
+use tokio::sync::{Mutex, Semaphore};
+
+use super::home::{Family, RunDir, catalog, quiet_config, set, slug, thread_config};
+use super::install::Binary;
+use super::process::CodexProcess;
+use super::session::{Session, SessionParts};
+use crate::driver::script::scripted;
+use crate::driver::{NoVerdict, Outcome};
+use crate::scenario::plan::{Plan, ReplyBody, StepAction, StopKind};
+use crate::texts::Calibration;
+
+/// Cases that run in one process at once.
+const CASES_PER_PROCESS: usize = 4;
+
+/// A process and its folder. The process is dropped first: its folder goes when it is gone.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) process: CodexProcess,
+    pub(crate) run: Arc<RunDir>,
+}
+
+/// One place for a shared process.
+#[derive(Debug)]
+struct Shared {
+    seat: Mutex<Option<Arc<Seat>>>,
+    free: Arc<Semaphore>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pool {
+    binary: Binary,
+    calibration: Calibration,
+    plans: Vec<Plan>,
+    http: http::Server,
+    live: live::Server,
+    shared: Vec<Shared>,
+    jobs: Semaphore,
+    cases: AtomicU64,
+}
+
+impl Pool {
+    pub(crate) async fn new(
+        binary: Binary,
+        calibration: Calibration,
+        plans: &[Plan],
+        jobs: usize,
+    ) -> Result<Self, NoVerdict> {
+        let denied = |error: std::io::Error| {
+            NoVerdict::CouldNotRun(format!("could not listen on 127.0.0.1: {error}"))
+        };
+        let jobs = jobs.max(1);
+        let shared = (0..jobs.div_ceil(CASES_PER_PROCESS))
+            .map(|_| Shared {
+                seat: Mutex::default(),
+                free: Arc::new(Semaphore::new(CASES_PER_PROCESS)),
+            })
+            .collect();
+        Ok(Self {
+            binary,
+            calibration,
+            plans: plans.to_vec(),
+            http: http::Server::start().await.map_err(denied)?,
+            live: live::Server::start().await.map_err(denied)?,
+            shared,
+            jobs: Semaphore::new(jobs),
+            cases: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn binary(&self) -> &Binary {
+        &self.binary
+    }
+
+    pub(crate) fn calibration(&self) -> &Calibration {
+        &self.calibration
+    }
+
+    pub(crate) fn family(&self) -> Family {
+        Family::of(&self.binary.version)
+    }
+
+    pub(crate) async fn run(&self, plan: &Plan) -> Result<Outcome, NoVerdict> {
+        refuse_later(plan)?;
+        let _job = self.jobs.acquire().await.expect("never closed");
+        let case = self.open_case(plan);
+        if needs_own_process(plan) {
+            let (seat, workspace) = self.start_own(plan, case.base_url()).await?;
+            return Session::new(SessionParts {
+                pool: self,
+                plan,
+                case,
+                seat,
+                workspace,
+                own: true,
+            })
+            .play()
+            .await;
+        }
+        let shared = self.least_busy();
+        let _place = shared.free.acquire().await.expect("never closed");
+        let (seat, workspace) = self.take_seat(shared, plan).await?;
+        Session::new(SessionParts {
+            pool: self,
+            plan,
+            case,
+            seat,
+            workspace,
+            own: false,
+        })
+        .play()
+        .await
+    }
+
+    fn open_case(&self, plan: &Plan) -> CaseHandle {
+        let number = self.cases.fetch_add(1, Ordering::Relaxed);
+        let key = format!("c{number:06}");
+        let live = plan
+            .steps
+            .iter()
+            .flat_map(|step| &step.replies)
+            .any(|reply| scripted(reply, plan, &self.calibration).needs_live());
+        if live {
+            self.live.open_case(&key)
+        } else {
+            self.http.open_case(&key)
+        }
+    }
+
+    fn least_busy(&self) -> &Shared {
+        self.shared
+            .iter()
+            .max_by_key(|shared| shared.free.available_permits())
+            .expect("one at least")
+    }
+
+    async fn take_seat(
+        &self,
+        shared: &Shared,
+        plan: &Plan,
+    ) -> Result<(Arc<Seat>, std::path::PathBuf), NoVerdict> {
+        let mut place = shared.seat.lock().await;
+        if let Some(seat) = &*place
+            && seat.process.is_running().await
+            && let Some(workspace) = seat.run.workspace(&plan.files)?
+        {
+            return Ok((Arc::clone(seat), workspace));
+        }
+        let run = Arc::new(RunDir::create()?);
+        let mut plans: Vec<&Plan> = self.plans.iter().collect();
+        // A plan that the pool was not told of, for instance a variant of a scenario.
+        if !self.plans.iter().any(|known| known.models == plan.models) {
+            plans.push(plan);
+        }
+        let model = first_model(plan)?;
+        run.configure(
+            &quiet_config(self.family(), &run.home(), &model),
+            &catalog(plans),
+        )?;
+        let workspace = run
+            .workspace(&plan.files)?
+            .expect("the first number is free");
+        let process = CodexProcess::start(&self.binary, &run, &run.user_home()).await?;
+        let seat = Arc::new(Seat { process, run });
+        *place = Some(Arc::clone(&seat));
+        Ok((seat, workspace))
+    }
+
+    /// A process for one case, with its settings in the config file so that a resume finds them.
+    async fn start_own(
+        &self,
+        plan: &Plan,
+        base_url: &str,
+    ) -> Result<(Arc<Seat>, std::path::PathBuf), NoVerdict> {
+        let run = Arc::new(RunDir::create()?);
+        let model = first_model(plan)?;
+        let mut config = quiet_config(self.family(), &run.home(), &model);
+        for (key, value) in thread_config(plan, base_url) {
+            set(&mut config, &key, &self.calibration.to_real_value(&value));
+        }
+        if let Some(text) = &plan.config.developer_instructions {
+            set(&mut config, "developer_instructions", &text.as_str().into());
+        }
+        run.configure(&config, &catalog([plan]))?;
+        let workspace = run
+            .workspace(&plan.files)?
+            .expect("the first number is free");
+        let process = CodexProcess::start(&self.binary, &run, &workspace).await?;
+        Ok((Arc::new(Seat { process, run }), workspace))
+    }
+
+    pub(crate) async fn close(self) {
+        for shared in self.shared {
+            if let Some(seat) = shared.seat.into_inner()
+                && let Err(error) = seat.process.stop(StopKind::Eof).await
+            {
+                tracing::warn!(%error, "did not end");
+            }
+        }
+        // A mock server that is dropped in a task that never yields can spin.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The slug of the start model.
+fn first_model(plan: &Plan) -> Result<String, NoVerdict> {
+    plan.models
+        .first()
+        .map(slug)
+        .ok_or_else(|| NoVerdict::CouldNotRun(format!("{}: no model", plan.id)))
+}
+
+/// Whether a case may not share a process.
+fn needs_own_process(plan: &Plan) -> bool {
+    plan.config.own_process
+        || plan.steps.iter().any(|step| match step.action {
+            StepAction::Stop(_) | StepAction::Resume(_) => true,
+            StepAction::User(_)
+            | StepAction::Compact
+            | StepAction::Settings(_)
+            | StepAction::Inject(_)
+            | StepAction::Later(_) => false,
+        })
+}
+
+fn refuse_later(plan: &Plan) -> Result<(), NoVerdict> {
+    for step in &plan.steps {
+        if let StepAction::Later(key) = &step.action {
+            return Err(NoVerdict::NotSupported(format!(
+                "step {} `{key}`",
+                step.number
+            )));
+        }
+        for reply in &step.replies {
+            if let ReplyBody::Later(key) = &reply.body {
+                return Err(NoVerdict::NotSupported(format!(
+                    "{}: fault `{key}`",
+                    reply.label
+                )));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,414 @@
+//! Plays one plan on one thread of a process, step by step.
+//!
+//! It synchronises only on responses, `item/tool/call` and `turn/completed`; every wait has a named
+//! deadline. What happens inside a turn is in `turn.rs`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use mock_provider::case::CaseHandle;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+use super::capture;
+use super::home::{Family, INSTALLATION_ID, slug, thread_config};
+use super::pool::{Pool, Seat};
+use super::process::CodexProcess;
+use super::rpc::{Incoming, RpcError};
+use super::turn::Turn;
+use crate::driver::script::{problem_finding, scripted};
+use crate::driver::{NoVerdict, Outcome};
+use crate::recording::{ClientEvent, Finding, Places, Recording};
+use crate::scenario::plan::{
+    Overrides, Plan, PlanStep, ResumeStep, StepAction, StopKind, ToolSpec, UserStep,
+};
+use crate::texts::Calibration;
+
+/// What a session is made of.
+pub(crate) struct SessionParts<'a> {
+    pub(crate) pool: &'a Pool,
+    pub(crate) plan: &'a Plan,
+    pub(crate) case: CaseHandle,
+    pub(crate) seat: Arc<Seat>,
+    pub(crate) workspace: PathBuf,
+    /// The process belongs to this case alone.
+    pub(crate) own: bool,
+}
+
+/// One case while it runs.
+pub(crate) struct Session<'a> {
+    pool: &'a Pool,
+    pub(super) plan: &'a Plan,
+    pub(super) case: CaseHandle,
+    pub(super) seat: Arc<Seat>,
+    workspace: PathBuf,
+    own: bool,
+    stopped: bool,
+    /// Threads of the case, oldest first; the last one is in use.
+    threads: Vec<String>,
+    rollout_path: Option<String>,
+    pub(super) inbox: mpsc::UnboundedReceiver<Incoming>,
+    pub(super) events: Vec<ClientEvent>,
+    pub(super) findings: Vec<Finding>,
+}
+
+impl<'a> Session<'a> {
+    pub(crate) fn new(parts: SessionParts<'a>) -> Self {
+        let SessionParts {
+            pool,
+            plan,
+            case,
+            seat,
+            workspace,
+            own,
+        } = parts;
+        Self {
+            pool,
+            plan,
+            case,
+            seat,
+            workspace,
+            own,
+            stopped: false,
+            threads: Vec::new(),
+            rollout_path: None,
+            // Replaced when the thread is started.
+            inbox: mpsc::unbounded_channel().1,
+            events: Vec::new(),
+            findings: Vec::new(),
+        }
+    }
+
+    /// Plays every step and hands over what was captured.
+    pub(crate) async fn play(mut self) -> Result<Outcome, NoVerdict> {
+        if !matches!(
+            self.plan.steps.first().map(|step| &step.action),
+            Some(StepAction::Resume(_))
+        ) {
+            self.start_thread().await?;
+        }
+        for step in &self.plan.steps {
+            self.step(step).await?;
+        }
+        self.drain().await;
+        if self.own && !self.stopped {
+            self.process().stop(StopKind::Eof).await?;
+        }
+        self.finish()
+    }
+
+    fn finish(mut self) -> Result<Outcome, NoVerdict> {
+        let calibration = self.calibration();
+        let rollouts = capture::rollouts(&self.seat.run.home(), &self.threads, calibration)?;
+        let (journal, undecodable) = capture::journal(&self.case.journal(), calibration);
+        self.findings.extend(undecodable);
+        self.events = self
+            .events
+            .drain(..)
+            .map(|event| capture::event(event, calibration))
+            .collect();
+        let places = Places {
+            workspace: self.workspace.display().to_string(),
+            home: self.seat.run.home().display().to_string(),
+            models: self
+                .plan
+                .models
+                .iter()
+                .map(|model| (slug(model), model.name.clone()))
+                .collect(),
+            installation_id: INSTALLATION_ID.to_owned(),
+        };
+        let events = std::mem::take(&mut self.events);
+        let recording = Recording {
+            journal,
+            rollouts,
+            events,
+            places,
+        };
+        self.findings
+            .extend(capture::remnants(&recording, calibration));
+        Ok(Outcome {
+            recording,
+            findings: self.findings,
+        })
+    }
+
+    pub(super) fn calibration(&self) -> &'a Calibration {
+        self.pool.calibration()
+    }
+
+    pub(super) fn process(&self) -> &CodexProcess {
+        &self.seat.process
+    }
+
+    pub(super) fn thread(&self) -> &str {
+        self.threads.last().map_or("", String::as_str)
+    }
+
+    pub(super) fn find(&mut self, id: &str, message: &str) {
+        let message = self.calibration().to_ours(message);
+        self.findings.push(Finding {
+            id: id.to_owned(),
+            message,
+        });
+    }
+
+    /// A request that has to succeed for the case to go on.
+    pub(super) async fn must(&self, method: &str, params: Value) -> Result<Value, NoVerdict> {
+        self.process()
+            .rpc
+            .request(method, params)
+            .await
+            .map_err(|error| {
+                let why = format!("{error}{}", self.process().stderr_tail());
+                match error {
+                    RpcError::Refused { .. } => NoVerdict::CouldNotRun(why),
+                    RpcError::Ended { .. } | RpcError::TimedOut { .. } => {
+                        NoVerdict::CouldNotDecide(why)
+                    }
+                }
+            })
+    }
+
+    #[tracing::instrument(name = "step", skip_all, fields(number = step.number))]
+    async fn step(&mut self, step: &PlanStep) -> Result<(), NoVerdict> {
+        let replies = step
+            .replies
+            .iter()
+            .map(|reply| scripted(reply, self.plan, self.calibration()))
+            .collect();
+        self.case.begin_step(replies);
+        match &step.action {
+            StepAction::User(user) => {
+                let params = self.turn_params(user);
+                self.play_turn(step, "turn/start", params).await?;
+            }
+            StepAction::Compact => {
+                let params = json!({"threadId": self.thread()});
+                self.play_turn(step, "thread/compact/start", params).await?;
+            }
+            StepAction::Settings(overrides) => {
+                let params = self.settings_params(overrides);
+                self.must("thread/settings/update", params).await?;
+            }
+            StepAction::Inject(items) => {
+                let items = self.calibration().to_real_value(&json!(items));
+                let params = json!({"threadId": self.thread(), "items": items});
+                self.must("thread/inject_items", params).await?;
+            }
+            StepAction::Stop(kind) => {
+                self.drain().await;
+                let status = self.process().stop(*kind).await?;
+                tracing::debug!(%status, "stopped");
+                self.stopped = true;
+            }
+            StepAction::Resume(resume) => self.resume(resume).await?,
+            StepAction::Later(key) => return Err(NoVerdict::NotSupported(key.clone())),
+        }
+        self.case.end_step();
+        for problem in self.case.take_problems() {
+            self.findings.push(problem_finding(step, &problem));
+        }
+        Ok(())
+    }
+
+    async fn play_turn(
+        &mut self,
+        step: &PlanStep,
+        method: &str,
+        params: Value,
+    ) -> Result<(), NoVerdict> {
+        let response = self.must(method, params).await?;
+        let id = response
+            .pointer("/turn/id")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        Turn::new(self, step, id).play().await
+    }
+
+    async fn start_thread(&mut self) -> Result<(), NoVerdict> {
+        let mut params = self.thread_params();
+        let tools: Vec<Value> = dynamic_tools(&self.plan.tools);
+        if !tools.is_empty() {
+            params.insert("dynamicTools".to_owned(), json!(tools));
+        }
+        if let Some(mode) = &self.plan.config.history_mode
+            && self.pool.family() == Family::New
+        {
+            params.insert("historyMode".to_owned(), json!(mode));
+        }
+        if self.pool.family() == Family::Old {
+            params.insert("environments".to_owned(), json!([]));
+        }
+        let response = self.must("thread/start", Value::Object(params)).await?;
+        self.adopt(&response)
+    }
+
+    /// What starting and resuming a thread share.
+    fn thread_params(&self) -> Map<String, Value> {
+        let config = &self.plan.config;
+        let mut params = Map::new();
+        params.insert("cwd".to_owned(), json!(self.workspace));
+        if let Some(model) = self.plan.models.first() {
+            params.insert("model".to_owned(), json!(slug(model)));
+        }
+        if !self.own {
+            let keys = thread_config(self.plan, self.case.base_url());
+            params.insert("config".to_owned(), Value::Object(keys));
+        }
+        for (key, value) in [
+            ("baseInstructions", &config.base_instructions),
+            ("developerInstructions", &config.developer_instructions),
+        ] {
+            if let Some(text) = value {
+                params.insert(key.to_owned(), json!(text));
+            }
+        }
+        match self.calibration().to_real_value(&Value::Object(params)) {
+            Value::Object(params) => params,
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => {
+                unreachable!("an object stays an object")
+            }
+        }
+    }
+
+    fn adopt(&mut self, response: &Value) -> Result<(), NoVerdict> {
+        let Some(id) = response.pointer("/thread/id").and_then(Value::as_str) else {
+            return Err(NoVerdict::CouldNotRun(format!(
+                "no thread id in {response}"
+            )));
+        };
+        if let Some(path) = response.pointer("/thread/path").and_then(Value::as_str) {
+            self.rollout_path = Some(path.to_owned());
+        }
+        if self.threads.iter().any(|known| known == id) {
+            self.threads.retain(|known| known != id);
+        }
+        self.threads.push(id.to_owned());
+        // `None`: the thread was resumed in the process that has it loaded; its queue goes on.
+        if let Some(inbox) = self.process().rpc.claim(id) {
+            self.inbox = inbox;
+        }
+        Ok(())
+    }
+
+    async fn resume(&mut self, resume: &ResumeStep) -> Result<(), NoVerdict> {
+        if self.stopped {
+            let run = Arc::clone(&self.seat.run);
+            let process = CodexProcess::start(self.pool.binary(), &run, &self.workspace).await?;
+            self.seat = Arc::new(Seat { process, run });
+            self.stopped = false;
+        }
+        let params = match resume {
+            ResumeStep::Id => json!({"threadId": self.thread()}),
+            ResumeStep::Path => json!({"threadId": "", "path": self.rollout_path}),
+            ResumeStep::History(items) => {
+                let mut params = self.thread_params();
+                params.insert("threadId".to_owned(), json!(self.thread()));
+                let items = self.calibration().to_real_value(&json!(items));
+                params.insert("history".to_owned(), items);
+                Value::Object(params)
+            }
+        };
+        let response = self.must("thread/resume", params).await?;
+        self.adopt(&response)?;
+        self.drain().await;
+        Ok(())
+    }
+
+    /// Takes the events that came so far; a round trip makes sure that they were read.
+    async fn drain(&mut self) {
+        if !self.stopped
+            && let Err(error) = self
+                .process()
+                .rpc
+                .request("thread/loaded/list", json!({}))
+                .await
+        {
+            tracing::debug!(%error, "no round trip");
+        }
+        while let Ok(incoming) = self.inbox.try_recv() {
+            if let Incoming::Notification { method, params } = incoming {
+                self.events
+                    .extend(super::events::client_event(&method, &params));
+            }
+        }
+    }
+
+    fn turn_params(&self, user: &UserStep) -> Value {
+        let mut params = self.settings_params(&user.overrides);
+        params["input"] = self.calibration().to_real_value(&json!(user.input));
+        if let Some(schema) = &user.overrides.output_schema {
+            params["outputSchema"] = schema.clone();
+        }
+        params
+    }
+
+    pub(super) fn settings_params(&self, overrides: &Overrides) -> Value {
+        let mut params = json!({"threadId": self.thread()});
+        if let Some(name) = &overrides.model {
+            let known = self.plan.models.iter().find(|model| model.name == *name);
+            params["model"] = json!(known.map_or_else(|| name.clone(), slug));
+        }
+        let texts = [
+            ("effort", &overrides.effort),
+            ("summary", &overrides.summary),
+            ("approvalPolicy", &overrides.approval),
+        ];
+        for (key, value) in texts {
+            if let Some(value) = value {
+                params[key] = json!(value);
+            }
+        }
+        if let Some(folder) = &overrides.cwd {
+            params["cwd"] = json!(self.workspace.join(folder));
+        }
+        if let Some(mode) = &overrides.sandbox {
+            let kind = match mode.as_str() {
+                "read-only" => "readOnly",
+                "workspace-write" => "workspaceWrite",
+                "danger-full-access" => "dangerFullAccess",
+                other => other,
+            };
+            params["sandboxPolicy"] = json!({"type": kind});
+        }
+        params
+    }
+}
+
+/// The tools as the app-server takes them: a namespace stands where its first tool stood.
+fn dynamic_tools(tools: &[ToolSpec]) -> Vec<Value> {
+    let mut specs: Vec<Value> = Vec::new();
+    for tool in tools {
+        let mut spec = json!({
+            "type": "function",
+            "name": tool.name,
+            "description": tool.description,
+            "inputSchema": tool.parameters,
+        });
+        if tool.defer_loading {
+            spec["deferLoading"] = json!(true);
+        }
+        let Some(namespace) = &tool.namespace else {
+            specs.push(spec);
+            continue;
+        };
+        let known = specs
+            .iter_mut()
+            .find(|known| known["type"] == "namespace" && known["name"] == json!(namespace));
+        match known.and_then(|known| known["tools"].as_array_mut()) {
+            Some(tools) => tools.push(spec),
+            None => specs.push(json!({
+                "type": "namespace",
+                "name": namespace,
+                "description": namespace,
+                "tools": [spec],
+            })),
+        }
+    }
+    specs
+}
