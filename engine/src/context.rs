@@ -202,9 +202,11 @@ pub fn world_state(settings: &Settings, profile: &Profile) -> Map<String, Value>
         set("host_skills", json!({"includeInstructions": false}));
         set("managed_developer_instructions", json!({}));
         set("model", json!(settings.model.slug));
+        set("model_catalog", json!(sha1_hex(&settings.model.slug)));
         set("multi_agent_mode", json!({}));
-        if settings.permissions_instructions {
-            set("permissions", json!({"approved_command_prefixes": []}));
+        if let Some(fragment) = permissions_fragment(settings) {
+            let hash = sha1_hex(&fragment.text);
+            set("permissions", json!({"instructions": hash, "approved_command_prefixes": []}));
         }
         set("persistent_mode", json!({}));
     }
@@ -214,6 +216,12 @@ pub fn world_state(settings: &Settings, profile: &Profile) -> Map<String, Value>
     }
     set("skills", json!({"includeInstructions": false}));
     state
+}
+
+/// A hash as the binary writes one; what it hashes is not known, so the value is masked.
+fn sha1_hex(text: &str) -> String {
+    use sha1::{Digest, Sha1};
+    Sha1::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn environments(settings: &Settings, profile: &Profile) -> Value {

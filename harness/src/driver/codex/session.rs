@@ -237,9 +237,6 @@ impl<'a> Session<'a> {
         {
             params.insert("historyMode".to_owned(), json!(mode));
         }
-        if self.pool.family() == Family::Old {
-            params.insert("environments".to_owned(), json!([]));
-        }
         let response = self.must("thread/start", Value::Object(params)).await?;
         self.adopt(&response)
     }
