@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mock_provider::case::CaseHandle;
+use mock_provider::journal::Entry;
 use mock_provider::script;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -82,6 +83,7 @@ impl<'a> Session<'a> {
 
     /// Plays every step and hands over what was captured.
     pub(crate) async fn play(mut self) -> Result<Outcome, NoVerdict> {
+        let day = capture::utc_day();
         if !matches!(
             self.plan.steps.first().map(|step| &step.action),
             Some(StepAction::Resume(_))
@@ -95,13 +97,37 @@ impl<'a> Session<'a> {
         if self.own && !self.stopped {
             self.process().stop(StopKind::Eof).await?;
         }
-        self.finish()
+        let in_context = self.plan.config.environment_context;
+        if in_context && capture::utc_day() != day {
+            return Err(NoVerdict::CouldNotDecide(
+                "the run crossed midnight UTC".to_owned(),
+            ));
+        }
+        let outcome = self.finish()?;
+        match capture::foreign_environment(&outcome.recording) {
+            Some(found) if in_context => Err(NoVerdict::CouldNotRun(found)),
+            Some(_) | None => Ok(outcome),
+        }
     }
 
     fn finish(mut self) -> Result<Outcome, NoVerdict> {
         let calibration = self.calibration();
         let rollouts = capture::rollouts(&self.seat.run.home(), &self.threads, calibration)?;
-        let (journal, undecodable) = capture::journal(&self.case.journal(), calibration);
+        let entries = self.case.journal();
+        let (journal, undecodable) = capture::journal(&entries, calibration);
+        for step in &self.plan.steps {
+            for reply in step.replies.iter().filter(|reply| reply.delivered_cut) {
+                let left =
+                    |entry: &Entry| entry.client_left && entry.reply.as_ref() == Some(&reply.label);
+                if !entries.iter().any(left) {
+                    let message = format!(
+                        "{} (line {}): the client was expected to drop the stream",
+                        reply.label, reply.line
+                    );
+                    self.find("script.delivered", &message);
+                }
+            }
+        }
         self.findings.extend(undecodable);
         self.events = self
             .events
@@ -171,6 +197,30 @@ impl<'a> Session<'a> {
             })
     }
 
+    /// A request of a step: `None` and a finding if the server refuses it.
+    async fn ask(
+        &mut self,
+        step: &PlanStep,
+        method: &str,
+        params: Value,
+    ) -> Result<Option<Value>, NoVerdict> {
+        match self.process().rpc.request(method, params).await {
+            Ok(response) => Ok(Some(response)),
+            Err(error @ RpcError::Refused { .. }) => {
+                let message = format!("step {} (line {}): {error}", step.number, step.line);
+                self.find("client.refused", &message);
+                Ok(None)
+            }
+            Err(error @ (RpcError::Ended { .. } | RpcError::TimedOut { .. })) => {
+                let tail = self.process().stderr_tail();
+                Err(NoVerdict::CouldNotDecide(format!(
+                    "step {}: {error}{tail}",
+                    step.number
+                )))
+            }
+        }
+    }
+
     #[tracing::instrument(name = "step", skip_all, fields(number = step.number))]
     async fn step(&mut self, step: &PlanStep) -> Result<(), NoVerdict> {
         let replies = step
@@ -190,12 +240,12 @@ impl<'a> Session<'a> {
             }
             StepAction::Settings(overrides) => {
                 let params = self.settings_params(overrides);
-                self.must("thread/settings/update", params).await?;
+                self.ask(step, "thread/settings/update", params).await?;
             }
             StepAction::Inject(items) => {
                 let items = self.calibration().to_real_value(&json!(items));
                 let params = json!({"threadId": self.thread(), "items": items});
-                self.must("thread/inject_items", params).await?;
+                self.ask(step, "thread/inject_items", params).await?;
             }
             StepAction::Stop(kind) => {
                 self.drain().await;
@@ -203,7 +253,7 @@ impl<'a> Session<'a> {
                 tracing::debug!(%status, "stopped");
                 self.stopped = true;
             }
-            StepAction::Resume(resume) => self.resume(resume).await?,
+            StepAction::Resume(resume) => self.resume(step, resume).await?,
             StepAction::Later(key) => return Err(NoVerdict::NotSupported(key.clone())),
         }
         self.case.end_step();
@@ -228,7 +278,9 @@ impl<'a> Session<'a> {
         method: &str,
         params: Value,
     ) -> Result<(), NoVerdict> {
-        let response = self.must(method, params).await?;
+        let Some(response) = self.ask(step, method, params).await? else {
+            return Ok(());
+        };
         let id = response
             .pointer("/turn/id")
             .and_then(Value::as_str)
@@ -247,7 +299,8 @@ impl<'a> Session<'a> {
         {
             params.insert("historyMode".to_owned(), json!(mode));
         }
-        if self.pool.family() == Family::Old {
+        // Without an environment the older family lists no image tool, but reads no AGENTS.md.
+        if self.pool.family() == Family::Old && !self.plan.config.project_doc {
             params.insert("environments".to_owned(), json!([]));
         }
         let response = self.must("thread/start", Value::Object(params)).await?;
@@ -263,7 +316,7 @@ impl<'a> Session<'a> {
             params.insert("model".to_owned(), json!(slug(model)));
         }
         if !self.own {
-            let keys = thread_config(self.plan, self.case.base_url());
+            let keys = thread_config(self.pool.family(), self.plan, self.case.base_url());
             params.insert("config".to_owned(), Value::Object(keys));
         }
         for (key, value) in [
@@ -306,7 +359,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    async fn resume(&mut self, resume: &ResumeStep) -> Result<(), NoVerdict> {
+    async fn resume(&mut self, step: &PlanStep, resume: &ResumeStep) -> Result<(), NoVerdict> {
         if self.stopped {
             let run = Arc::clone(&self.seat.run);
             let process = CodexProcess::start(self.pool.binary(), &run, &self.workspace).await?;
@@ -324,9 +377,10 @@ impl<'a> Session<'a> {
                 Value::Object(params)
             }
         };
-        let response = self.must("thread/resume", params).await?;
-        self.adopt(&response)?;
-        self.drain().await;
+        if let Some(response) = self.ask(step, "thread/resume", params).await? {
+            self.adopt(&response)?;
+            self.drain().await;
+        }
         Ok(())
     }
 
