@@ -168,6 +168,11 @@ impl<'a> Session<'a> {
         &self.seat.process
     }
 
+    /// Whether a steer makes this version close the stream it reads.
+    pub(super) fn drops_at_a_steer(&self) -> bool {
+        self.pool.family() == Family::New && self.plan.config.instant_interrupt != Some(false)
+    }
+
     pub(super) fn thread(&self) -> &str {
         self.threads.last().map_or("", String::as_str)
     }
@@ -371,7 +376,9 @@ impl<'a> Session<'a> {
             ResumeStep::Path => json!({"threadId": "", "path": self.rollout_path}),
             ResumeStep::History(items) => {
                 let mut params = self.thread_params();
-                params.insert("threadId".to_owned(), json!(self.thread()));
+                // With a history any id will do, and a new one is made.
+                let any = self.threads.last().map_or(INSTALLATION_ID, String::as_str);
+                params.insert("threadId".to_owned(), json!(any));
                 let items = self.calibration().to_real_value(&json!(items));
                 params.insert("history".to_owned(), items);
                 Value::Object(params)

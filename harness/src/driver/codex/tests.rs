@@ -360,6 +360,13 @@ async fn a_steer_inside_a_tool_and_a_pre_turn_compaction_on_every_version() {
 #[ignore = "needs a real binary: run by cargo xtask ci"]
 async fn gates_faults_and_resumes_on_every_version() {
     for version in VERSIONS {
+        // Races show only when a thing is done often.
+        let many = vec![gates(); 8];
+        for outcome in run(version, &many).await {
+            assert_eq!(outcome.recording.journal.len(), 4, "{version}");
+            let dropped = !inputs(&outcome)[1].contains(&"Two.".to_owned());
+            assert_eq!(dropped, version != "0.144.6", "{version}");
+        }
         let outcomes = run(version, &[gates(), faults(), resumes()]).await;
         let requests: Vec<usize> = outcomes
             .iter()
@@ -604,4 +611,73 @@ async fn a_stall_ends_by_the_idle_limit_and_a_local_build_runs() {
     assert_eq!(outcome.findings, []);
     assert!(driver.subject().starts_with("codex@/"));
     driver.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs a real binary: run by cargo xtask ci"]
+async fn a_plan_may_begin_with_a_supplied_history() {
+    let item = json!({"type": "message", "role": "user",
+        "content": [{"type": "input_text", "text": "Supplied."}]});
+    let steps = vec![
+        (StepAction::Resume(ResumeStep::History(vec![item])), vec![]),
+        (
+            user("Go on"),
+            vec![reply("step 2 reply 1", &[message("Done.")], 1_000)],
+        ),
+    ];
+    for version in VERSIONS {
+        let outcome = run(version, &[plan("history", steps.clone())])
+            .await
+            .remove(0);
+        assert_eq!(inputs(&outcome), [["Supplied.", "Go on"]], "{version}");
+    }
+}
+
+/// Runs another test of this file in a process of its own and kills that process.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "needs a real binary: run by cargo xtask ci"]
+fn a_killed_harness_leaves_no_process() {
+    use std::time::{Duration, Instant};
+    /// Longest wait for the child of the child, and for its end.
+    const WAIT_MAX: Duration = Duration::from_secs(10);
+    let poll = |what: &str, done: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !done() {
+            assert!(start.elapsed() < WAIT_MAX, "{what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let mut harness = std::process::Command::new(std::env::current_exe().expect("this test"))
+        .args([
+            "--include-ignored",
+            "cases_share_one_process_at_the_same_time",
+        ])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("starts");
+    let id = harness.id();
+    let children = || {
+        let tasks = std::fs::read_dir(format!("/proc/{id}/task"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        tasks
+            .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok())
+            .flat_map(|list| {
+                list.split_whitespace()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            })
+            .collect::<Vec<String>>()
+    };
+    poll("no codex was started", &|| !children().is_empty());
+    let codex = children().remove(0);
+    harness.kill().expect("SIGKILL");
+    harness.wait().expect("gone");
+    // A zombie that nobody collects has ended too: it has no command line any more.
+    poll("codex outlived the harness", &|| {
+        std::fs::read(format!("/proc/{codex}/cmdline")).map_or(true, |line| line.is_empty())
+    });
 }
