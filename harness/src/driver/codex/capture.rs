@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::SystemTime;
 
 use mock_provider::journal::Entry;
 use serde_json::Value;
@@ -130,6 +131,37 @@ pub(super) fn event(event: ClientEvent, calibration: &Calibration) -> ClientEven
         | ClientEvent::ItemStarted { .. }
         | ClientEvent::TokenUsage { .. } => event,
     }
+}
+
+/// Days since 1970 in UTC.
+pub(super) fn utc_day() -> u64 {
+    SystemTime::UNIX_EPOCH
+        .elapsed()
+        .map_or(0, |time| time.as_secs() / (24 * 60 * 60))
+}
+
+/// What an environment context tells of this machine that goldens do not allow.
+///
+/// The binary takes time zone and shell from the system, not from its environment.
+pub(super) fn foreign_environment(recording: &Recording) -> Option<String> {
+    let allowed: [(&str, &[&str]); 2] = [("timezone", &["UTC", "Etc/UTC"]), ("shell", &["bash"])];
+    for exchange in &recording.journal {
+        let body = String::from_utf8_lossy(&exchange.body);
+        for (tag, values) in allowed {
+            let found = body
+                .split_once(&format!("<{tag}>"))
+                .and_then(|(_, rest)| rest.split_once(&format!("</{tag}>")));
+            if let Some((value, _)) = found
+                && !values.contains(&value)
+            {
+                let one_of = values.join(" or ");
+                return Some(format!(
+                    "the {tag} of this machine is `{value}`, not {one_of}"
+                ));
+            }
+        }
+    }
+    None
 }
 
 /// Real texts that were not swapped: nothing of them may be stored.

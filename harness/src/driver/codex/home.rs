@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -27,6 +27,9 @@ pub const WORKSPACE_PATH_BYTES: usize = ROOT.len() + 1 + RUN_HEX_DIGITS + "/w000
 pub const HOME_PATH_BYTES: usize = ROOT.len() + 1 + RUN_HEX_DIGITS + "/home".len();
 /// Workspaces that fit into one run.
 pub(crate) const WORKSPACES_MAX: u64 = 1000;
+/// How often the folder of a run is tried to be removed, and the pause between.
+const REMOVE_TRIES_MAX: usize = 20;
+const REMOVE_PAUSE: Duration = Duration::from_millis(10);
 /// The installation id of every run.
 pub const INSTALLATION_ID: &str = "11111111-1111-4111-8111-111111111111";
 /// Provider id in the config.
@@ -131,9 +134,18 @@ impl RunDir {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.root) {
-            tracing::warn!(%error, root = %self.root.display(), "not removed");
+        // A process that was just killed may still write its last file.
+        for _ in 0..REMOVE_TRIES_MAX {
+            match fs::remove_dir_all(&self.root) {
+                Ok(()) => return,
+                Err(error) if error.kind() == ErrorKind::NotFound => return,
+                Err(error) => {
+                    tracing::debug!(%error, root = %self.root.display(), "not removed yet");
+                    std::thread::sleep(REMOVE_PAUSE);
+                }
+            }
         }
+        tracing::warn!(root = %self.root.display(), "not removed");
     }
 }
 
@@ -336,7 +348,10 @@ fn set_value(table: &mut toml::Table, key: &str, value: toml::Value) {
 }
 
 /// The config keys of one thread, dotted, beyond the quiet config.
-pub(crate) fn thread_config(plan: &Plan, base_url: &str) -> Map<String, Value> {
+///
+/// The strict config refuses unknown keys, so what the older family does not know is left out;
+/// without the strict config it would ignore them.
+pub(crate) fn thread_config(family: Family, plan: &Plan, base_url: &str) -> Map<String, Value> {
     let config = &plan.config;
     let mut keys = Map::new();
     let mut put = |key: &str, value: Option<Value>| {
@@ -391,8 +406,6 @@ pub(crate) fn thread_config(plan: &Plan, base_url: &str) -> Map<String, Value> {
         .map(|scope| json!(scope));
     put("model_auto_compact_token_limit_scope", scope);
     put("model_context_window", number(config.context_window));
-    let percent = number(config.post_turn_compact_threshold_percent);
-    put("model_post_turn_compact_threshold_percent", percent);
     put(
         "compact_prompt",
         config.compact_prompt.as_ref().map(|prompt| json!(prompt)),
@@ -401,12 +414,14 @@ pub(crate) fn thread_config(plan: &Plan, base_url: &str) -> Map<String, Value> {
         "tool_output_token_limit",
         config.tool_output_token_limit.map(|limit| json!(limit)),
     );
-    let flag = |flag: Option<bool>| flag.map(|flag| json!(flag));
-    put("features.instant_interrupt", flag(config.instant_interrupt));
-    put(
-        "features.unbounded_connection_retries",
-        flag(config.unbounded_connection_retries),
-    );
+    if family == Family::New {
+        let flag = |flag: Option<bool>| flag.map(|flag| json!(flag));
+        put("features.instant_interrupt", flag(config.instant_interrupt));
+        let unbounded = flag(config.unbounded_connection_retries);
+        put("features.unbounded_connection_retries", unbounded);
+        let percent = number(config.post_turn_compact_threshold_percent);
+        put("model_post_turn_compact_threshold_percent", percent);
+    }
     for (name, value) in &config.features {
         put(&format!("features.{name}"), Some(value.clone()));
     }

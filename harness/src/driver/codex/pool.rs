@@ -184,7 +184,7 @@ impl Pool {
         let run = Arc::new(RunDir::create()?);
         let model = first_model(plan)?;
         let mut config = quiet_config(self.family(), &run.home(), &model);
-        for (key, value) in thread_config(plan, base_url) {
+        for (key, value) in thread_config(self.family(), plan, base_url) {
             set(&mut config, &key, &self.calibration.to_real_value(&value));
         }
         if let Some(text) = &plan.config.developer_instructions {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mock_provider::case::CaseHandle;
+use mock_provider::journal::Entry;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
@@ -81,6 +82,7 @@ impl<'a> Session<'a> {
 
     /// Plays every step and hands over what was captured.
     pub(crate) async fn play(mut self) -> Result<Outcome, NoVerdict> {
+        let day = capture::utc_day();
         if !matches!(
             self.plan.steps.first().map(|step| &step.action),
             Some(StepAction::Resume(_))
@@ -94,13 +96,37 @@ impl<'a> Session<'a> {
         if self.own && !self.stopped {
             self.process().stop(StopKind::Eof).await?;
         }
-        self.finish()
+        let in_context = self.plan.config.environment_context;
+        if in_context && capture::utc_day() != day {
+            return Err(NoVerdict::CouldNotDecide(
+                "the run crossed midnight UTC".to_owned(),
+            ));
+        }
+        let outcome = self.finish()?;
+        match capture::foreign_environment(&outcome.recording) {
+            Some(found) if in_context => Err(NoVerdict::CouldNotRun(found)),
+            Some(_) | None => Ok(outcome),
+        }
     }
 
     fn finish(mut self) -> Result<Outcome, NoVerdict> {
         let calibration = self.calibration();
         let rollouts = capture::rollouts(&self.seat.run.home(), &self.threads, calibration)?;
-        let (journal, undecodable) = capture::journal(&self.case.journal(), calibration);
+        let entries = self.case.journal();
+        let (journal, undecodable) = capture::journal(&entries, calibration);
+        for step in &self.plan.steps {
+            for reply in step.replies.iter().filter(|reply| reply.delivered_cut) {
+                let left =
+                    |entry: &Entry| entry.client_left && entry.reply.as_ref() == Some(&reply.label);
+                if !entries.iter().any(left) {
+                    let message = format!(
+                        "{} (line {}): the client was expected to drop the stream",
+                        reply.label, reply.line
+                    );
+                    self.find("script.delivered", &message);
+                }
+            }
+        }
         self.findings.extend(undecodable);
         self.events = self
             .events
@@ -141,6 +167,11 @@ impl<'a> Session<'a> {
         &self.seat.process
     }
 
+    /// Whether a steer makes this version close the stream it reads.
+    pub(super) fn drops_at_a_steer(&self) -> bool {
+        self.pool.family() == Family::New && self.plan.config.instant_interrupt != Some(false)
+    }
+
     pub(super) fn thread(&self) -> &str {
         self.threads.last().map_or("", String::as_str)
     }
@@ -170,6 +201,30 @@ impl<'a> Session<'a> {
             })
     }
 
+    /// A request of a step: `None` and a finding if the server refuses it.
+    async fn ask(
+        &mut self,
+        step: &PlanStep,
+        method: &str,
+        params: Value,
+    ) -> Result<Option<Value>, NoVerdict> {
+        match self.process().rpc.request(method, params).await {
+            Ok(response) => Ok(Some(response)),
+            Err(error @ RpcError::Refused { .. }) => {
+                let message = format!("step {} (line {}): {error}", step.number, step.line);
+                self.find("client.refused", &message);
+                Ok(None)
+            }
+            Err(error @ (RpcError::Ended { .. } | RpcError::TimedOut { .. })) => {
+                let tail = self.process().stderr_tail();
+                Err(NoVerdict::CouldNotDecide(format!(
+                    "step {}: {error}{tail}",
+                    step.number
+                )))
+            }
+        }
+    }
+
     #[tracing::instrument(name = "step", skip_all, fields(number = step.number))]
     async fn step(&mut self, step: &PlanStep) -> Result<(), NoVerdict> {
         let replies = step
@@ -189,12 +244,12 @@ impl<'a> Session<'a> {
             }
             StepAction::Settings(overrides) => {
                 let params = self.settings_params(overrides);
-                self.must("thread/settings/update", params).await?;
+                self.ask(step, "thread/settings/update", params).await?;
             }
             StepAction::Inject(items) => {
                 let items = self.calibration().to_real_value(&json!(items));
                 let params = json!({"threadId": self.thread(), "items": items});
-                self.must("thread/inject_items", params).await?;
+                self.ask(step, "thread/inject_items", params).await?;
             }
             StepAction::Stop(kind) => {
                 self.drain().await;
@@ -202,7 +257,7 @@ impl<'a> Session<'a> {
                 tracing::debug!(%status, "stopped");
                 self.stopped = true;
             }
-            StepAction::Resume(resume) => self.resume(resume).await?,
+            StepAction::Resume(resume) => self.resume(step, resume).await?,
             StepAction::Later(key) => return Err(NoVerdict::NotSupported(key.clone())),
         }
         self.case.end_step();
@@ -218,7 +273,9 @@ impl<'a> Session<'a> {
         method: &str,
         params: Value,
     ) -> Result<(), NoVerdict> {
-        let response = self.must(method, params).await?;
+        let Some(response) = self.ask(step, method, params).await? else {
+            return Ok(());
+        };
         let id = response
             .pointer("/turn/id")
             .and_then(Value::as_str)
@@ -250,7 +307,7 @@ impl<'a> Session<'a> {
             params.insert("model".to_owned(), json!(slug(model)));
         }
         if !self.own {
-            let keys = thread_config(self.plan, self.case.base_url());
+            let keys = thread_config(self.pool.family(), self.plan, self.case.base_url());
             params.insert("config".to_owned(), Value::Object(keys));
         }
         for (key, value) in [
@@ -293,7 +350,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    async fn resume(&mut self, resume: &ResumeStep) -> Result<(), NoVerdict> {
+    async fn resume(&mut self, step: &PlanStep, resume: &ResumeStep) -> Result<(), NoVerdict> {
         if self.stopped {
             let run = Arc::clone(&self.seat.run);
             let process = CodexProcess::start(self.pool.binary(), &run, &self.workspace).await?;
@@ -305,15 +362,18 @@ impl<'a> Session<'a> {
             ResumeStep::Path => json!({"threadId": "", "path": self.rollout_path}),
             ResumeStep::History(items) => {
                 let mut params = self.thread_params();
-                params.insert("threadId".to_owned(), json!(self.thread()));
+                // With a history any id will do, and a new one is made.
+                let any = self.threads.last().map_or(INSTALLATION_ID, String::as_str);
+                params.insert("threadId".to_owned(), json!(any));
                 let items = self.calibration().to_real_value(&json!(items));
                 params.insert("history".to_owned(), items);
                 Value::Object(params)
             }
         };
-        let response = self.must("thread/resume", params).await?;
-        self.adopt(&response)?;
-        self.drain().await;
+        if let Some(response) = self.ask(step, "thread/resume", params).await? {
+            self.adopt(&response)?;
+            self.drain().await;
+        }
         Ok(())
     }
 

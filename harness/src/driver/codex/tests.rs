@@ -360,6 +360,13 @@ async fn a_steer_inside_a_tool_and_a_pre_turn_compaction_on_every_version() {
 #[ignore = "needs a real binary: run by cargo xtask ci"]
 async fn gates_faults_and_resumes_on_every_version() {
     for version in VERSIONS {
+        // Races show only when a thing is done often.
+        let many = vec![gates(); 8];
+        for outcome in run(version, &many).await {
+            assert_eq!(outcome.recording.journal.len(), 4, "{version}");
+            let dropped = !inputs(&outcome)[1].contains(&"Two.".to_owned());
+            assert_eq!(dropped, version != "0.144.6", "{version}");
+        }
         let outcomes = run(version, &[gates(), faults(), resumes()]).await;
         let requests: Vec<usize> = outcomes
             .iter()
@@ -461,4 +468,216 @@ async fn what_the_script_did_not_foresee_is_found() {
         ]
     );
     driver.close().await;
+}
+
+/// Every setting that reaches a thread.
+fn settings() -> Plan {
+    let mut other = model("other");
+    other.auto_compact_token_limit = None;
+    let mut first = reply("step 1 reply 1", &[call("call_1")], 1_000);
+    first.tool_answers = vec![answer("call_1", &"x".repeat(5_000), vec![])];
+    let switched = StepAction::User(UserStep {
+        input: parts("Switch"),
+        overrides: Overrides {
+            model: Some("other".into()),
+            effort: Some("high".into()),
+            cwd: Some("sub".into()),
+            sandbox: Some("read-only".into()),
+            ..Overrides::default()
+        },
+    });
+    let inject = json!({"type": "message", "role": "user",
+        "content": [{"type": "input_text", "text": engine::texts::SUMMARY_PREFIX}]});
+    let mut plan = plan(
+        "settings",
+        vec![
+            (
+                user("a"),
+                vec![first, reply("step 1 reply 2", &[message("One.")], 1_000)],
+            ),
+            (StepAction::Inject(vec![inject]), vec![]),
+            (
+                switched,
+                vec![reply("step 3 reply 1", &[message("Two.")], 50_000)],
+            ),
+            (
+                user("c"),
+                vec![
+                    reply("step 4 reply 1", &[message("Sum.")], 200),
+                    reply("step 4 reply 2", &[message("Three.")], 300),
+                ],
+            ),
+        ],
+    );
+    plan.steps[3].replies[0].answers = Answers::Compaction {
+        implementation: "remote_v2".into(),
+        phase: Some("pre_turn".into()),
+        reason: None,
+        model: Some("other".into()),
+    };
+    if let ReplyBody::Stream { events, .. } = &mut plan.steps[3].replies[0].body {
+        events[1]["item"] = json!({"type": "compaction", "id": "cmp_1", "encrypted_content": "E"});
+    }
+    plan.models.push(other);
+    plan.files = vec![
+        ("AGENTS.md".into(), "Be careful.".into()),
+        ("sub/AGENTS.md".into(), "Here too.".into()),
+    ];
+    plan.config = ConfigSpec {
+        provider_name: "OpenAI".into(),
+        environment_context: true,
+        permissions_instructions: true,
+        project_doc: true,
+        auto_compact_token_limit: Some(40_000),
+        context_window: Some(80_000),
+        tool_output_token_limit: Some(1_000),
+        developer_instructions: Some("Mind the gap.".into()),
+        base_instructions: Some("Be very brief.".into()),
+        instant_interrupt: Some(false),
+        ..ConfigSpec::default()
+    };
+    plan
+}
+
+/// Ids, times and places out of a body.
+fn blurred(outcome: &Outcome) -> Vec<String> {
+    let places = &outcome.recording.places;
+    outcome
+        .recording
+        .journal
+        .iter()
+        .map(|exchange| {
+            let mut body: Value = serde_json::from_slice(&exchange.body).expect("JSON");
+            body["client_metadata"].take();
+            body["prompt_cache_key"].take();
+            for item in body["input"].as_array_mut().into_iter().flatten() {
+                item["id"].take();
+                item["internal_chat_message_metadata_passthrough"].take();
+            }
+            body.to_string().replace(&places.workspace, "<cwd>")
+        })
+        .collect()
+}
+
+#[tokio::test]
+#[ignore = "needs a real binary: run by cargo xtask ci"]
+async fn settings_of_a_thread_and_of_a_process_give_the_same_requests() {
+    for version in VERSIONS {
+        let shared = settings();
+        let mut own = settings();
+        own.config.own_process = true;
+        let outcomes = run(version, &[shared, own]).await;
+        let (shared, own) = (blurred(&outcomes[0]), blurred(&outcomes[1]));
+        assert_eq!(shared.len(), 5, "{version}");
+        for (number, (shared, own)) in shared.iter().zip(&own).enumerate() {
+            assert_eq!(shared, own, "{version} request {number}");
+        }
+        for said in [
+            "Be very brief.",
+            "Mind the gap.",
+            "Be careful.",
+            "<permissions instructions>",
+        ] {
+            assert!(shared[0].contains(said), "{version}: {said}: {}", shared[0]);
+        }
+        assert!(shared[1].contains(" truncated…"), "{version}");
+        assert!(
+            shared[2].contains("Earlier calls") && shared[2].contains("<cwd>/sub"),
+            "{version}"
+        );
+        assert!(shared[3].contains("compaction_trigger"), "{version}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a real binary: run by cargo xtask ci"]
+async fn a_stall_ends_by_the_idle_limit_and_a_local_build_runs() {
+    let mut stalled = reply("step 1 reply 1", &[message("One.")], 1_000);
+    if let ReplyBody::Stream { ending, .. } = &mut stalled.body {
+        *ending = Ending::Stall { after_events: 1 };
+    }
+    stalled.delivered_cut = true;
+    let mut plan = plan("stall", vec![(user("a"), vec![stalled])]);
+    plan.config.stream_idle_timeout_ms = Some(300);
+    plan.steps[0].ends = Some(Ends {
+        status: TurnStatus::Failed,
+        message: Some("idle timeout".into()),
+    });
+    let path = super::install::ensure("0.171.0").expect("a binary").path;
+    let driver = CodexDriver::new(&Source::Path(path), &[], 1)
+        .await
+        .expect("a driver");
+    let outcome = driver.run(&plan).await.expect("a verdict");
+    assert_eq!(outcome.findings, []);
+    assert!(driver.subject().starts_with("codex@/"));
+    driver.close().await;
+}
+
+#[tokio::test]
+#[ignore = "needs a real binary: run by cargo xtask ci"]
+async fn a_plan_may_begin_with_a_supplied_history() {
+    let item = json!({"type": "message", "role": "user",
+        "content": [{"type": "input_text", "text": "Supplied."}]});
+    let steps = vec![
+        (StepAction::Resume(ResumeStep::History(vec![item])), vec![]),
+        (
+            user("Go on"),
+            vec![reply("step 2 reply 1", &[message("Done.")], 1_000)],
+        ),
+    ];
+    for version in VERSIONS {
+        let outcome = run(version, &[plan("history", steps.clone())])
+            .await
+            .remove(0);
+        assert_eq!(inputs(&outcome), [["Supplied.", "Go on"]], "{version}");
+    }
+}
+
+/// Runs another test of this file in a process of its own and kills that process.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "needs a real binary: run by cargo xtask ci"]
+fn a_killed_harness_leaves_no_process() {
+    use std::time::{Duration, Instant};
+    /// Longest wait for the child of the child, and for its end.
+    const WAIT_MAX: Duration = Duration::from_secs(10);
+    let poll = |what: &str, done: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !done() {
+            assert!(start.elapsed() < WAIT_MAX, "{what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let mut harness = std::process::Command::new(std::env::current_exe().expect("this test"))
+        .args([
+            "--include-ignored",
+            "cases_share_one_process_at_the_same_time",
+        ])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("starts");
+    let id = harness.id();
+    let children = || {
+        let tasks = std::fs::read_dir(format!("/proc/{id}/task"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        tasks
+            .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok())
+            .flat_map(|list| {
+                list.split_whitespace()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            })
+            .collect::<Vec<String>>()
+    };
+    poll("no codex was started", &|| !children().is_empty());
+    let codex = children().remove(0);
+    harness.kill().expect("SIGKILL");
+    harness.wait().expect("gone");
+    // A zombie that nobody collects has ended too: it has no command line any more.
+    poll("codex outlived the harness", &|| {
+        std::fs::read(format!("/proc/{codex}/cmdline")).map_or(true, |line| line.is_empty())
+    });
 }

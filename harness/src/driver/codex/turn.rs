@@ -18,6 +18,9 @@ const STEP_MAX: Duration = Duration::from_secs(90);
 /// Longest time until the client has seen what was sent before a gate.
 const GATE_SETTLE_MAX: Duration = Duration::from_secs(10);
 
+/// Longest time until the client drops a stream that it is expected to drop.
+const DROP_MAX: Duration = Duration::from_secs(5);
+
 /// A tool call that waits for its answer.
 struct Call {
     request: Value,
@@ -269,16 +272,23 @@ impl<'s, 'a> Turn<'s, 'a> {
         Ok(())
     }
 
-    async fn gate(&mut self, gate: GateReached) -> Result<(), NoVerdict> {
+    async fn gate(&mut self, mut gate: GateReached) -> Result<(), NoVerdict> {
         let step = self.step;
         let Some(reply) = step.replies.iter().find(|reply| reply.label == gate.label) else {
             return Ok(());
         };
         self.settle(reply).await?;
-        if let Some(scripted) = &reply.gate {
-            for action in &scripted.actions {
-                self.act_or_find(&reply.label, action).await?;
-            }
+        let actions = reply.gate.as_ref().map_or(&[][..], |gate| &gate.actions);
+        for action in actions {
+            self.act_or_find(&reply.label, action).await?;
+        }
+        let steers = actions
+            .iter()
+            .any(|action| matches!(action, Action::Steer(_)));
+        if reply.delivered_cut || (steers && self.session.drops_at_a_steer()) {
+            // The response to a steer comes before the drop: what follows must not overtake it.
+            let dropped = tokio::time::timeout(DROP_MAX, gate.release.closed()).await;
+            tracing::debug!(label = gate.label, dropped = dropped.is_ok(), "gate");
         }
         // The client may have dropped the stream: then nobody waits.
         let _ = gate.release.send(());
