@@ -5,6 +5,7 @@
 //!        ─► mask::Masked ─► golden (render, compare) and check (invariants) ─► Findings
 //! ```
 
+pub mod check;
 pub mod driver;
 #[cfg(test)]
 mod fixture;
