@@ -5,6 +5,8 @@
 //!        ─► mask::Masked ─► golden (render, compare) and check (invariants) ─► Findings
 //! ```
 
+pub mod assert;
+pub mod cases;
 pub mod check;
 pub mod driver;
 #[cfg(test)]
@@ -12,4 +14,6 @@ mod fixture;
 pub mod golden;
 pub mod mask;
 pub mod recording;
+pub mod report;
 pub mod scenario;
+pub mod verify;

@@ -1,5 +1,9 @@
 //! How a subject is run. Only this folder knows that there is more than one engine.
 
+mod open;
+
+pub use open::open;
+
 use crate::recording::{Finding, Recording};
 use crate::scenario::plan::Plan;
 
