@@ -8,11 +8,13 @@
 pub mod assert;
 pub mod cases;
 pub mod check;
+pub mod cli;
 pub mod driver;
 #[cfg(test)]
 mod fixture;
 pub mod golden;
 pub mod mask;
+pub mod perturb;
 pub mod recording;
 pub mod report;
 pub mod scenario;

@@ -2,7 +2,7 @@
 
 mod open;
 
-pub use open::open;
+pub use open::{binary_sha256, open, remnants};
 
 use crate::recording::{Finding, Recording};
 use crate::scenario::plan::Plan;
