@@ -3,6 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::recording::{ClientEvent, Exchange, Places, Recording, RolloutFile};
+use crate::scenario::plan::{
+    Answers, ConfigSpec, Ending, Expect, ModelSpec, Plan, PlanReply, PlanStep, ReplyBody,
+    StepAction, ToolAnswer, Truncation, TruncationMode, UserStep,
+};
 
 /// A UUID made of a salt and a number.
 pub(crate) fn id(salt: u32, n: u32) -> String {
@@ -187,4 +191,73 @@ fn records(salt: u32, texts: &Texts, workspace: &str, items: &[&Value]) -> Vec<V
             json!({"timestamp": stamp, "ordinal": n, "type": kind, "payload": payload})
         })
         .collect()
+}
+
+/// A plan with one model, one tool and one user step with a call.
+pub(crate) fn plan() -> Plan {
+    let call = json!({"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "lookup",
+        "arguments": "{}"});
+    let events = vec![
+        json!({"type": "response.output_item.done", "item": call}),
+        json!({"type": "response.completed", "response": {"id": "resp_1",
+            "usage": {"input_tokens": 100, "output_tokens": 0, "total_tokens": 100}}}),
+    ];
+    let reply = PlanReply {
+        label: "step 1 reply 1".into(),
+        line: 3,
+        answers: Answers::Turn,
+        attempts: 1,
+        body: ReplyBody::Stream {
+            headers: vec![],
+            events,
+            ending: Ending::Complete,
+        },
+        gate: None,
+        delivered_cut: false,
+        tool_answers: vec![ToolAnswer {
+            call_id: "call_1".into(),
+            while_running: vec![],
+            content: vec![json!({"type": "inputText", "text": "out"})],
+            success: true,
+            rpc_error: false,
+        }],
+        answer_order: None,
+        request: None,
+    };
+    let input = vec![json!({"type": "text", "text": "Create it"})];
+    Plan {
+        id: "turn/one_call".into(),
+        models: vec![ModelSpec {
+            name: "main".into(),
+            context_window: Some(100_000),
+            max_context_window: None,
+            effective_context_window_percent: 95,
+            auto_compact_token_limit: Some(90_000),
+            base_instructions: "Be brief.".into(),
+            truncation: Truncation {
+                mode: TruncationMode::Bytes,
+                limit: 10_000,
+            },
+            input_modalities: vec!["text".into()],
+            comp_hash: None,
+            supports_parallel_tool_calls: false,
+            supports_reasoning_summaries: false,
+            default_reasoning_level: None,
+            extra: vec![],
+        }],
+        config: ConfigSpec::default(),
+        tools: vec![],
+        files: vec![],
+        steps: vec![PlanStep {
+            number: 1,
+            line: 2,
+            action: StepAction::User(UserStep {
+                input,
+                ..UserStep::default()
+            }),
+            replies: vec![reply],
+            ends: None,
+        }],
+        expect: Expect::default(),
+    }
 }

@@ -1,3 +1,59 @@
 //! The `turnproof` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use harness::cli::context::Context;
+use harness::cli::{Exit, bless, check, diff, perturb, review, show};
+
+/// Conformance tests for Codex's turn and compaction engine.
+#[derive(Debug, Parser)]
+#[command(
+    name = "turnproof",
+    version,
+    after_help = "Exit codes: 0 all hold, 1 findings, \
+    2 usage or invalid scenario, 3 could not run."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs scenarios and compares them with their goldens.
+    Check(check::CheckArgs),
+    /// Prints every difference of one scenario from its golden.
+    Diff(diff::DiffArgs),
+    /// Prints a golden, or one request as it was on the wire.
+    Show(show::ShowArgs),
+    /// Records goldens from a real binary.
+    Bless(bless::BlessArgs),
+    /// Lists, shows, accepts and rejects pending goldens.
+    Review(review::ReviewArgs),
+    /// Compares variants of scenarios live, with no golden between.
+    Perturb(perturb::PerturbArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let exit = match Context::here() {
+        Err(exit) => exit,
+        Ok(context) => match &cli.command {
+            Command::Check(args) => check::run(args, &context),
+            Command::Diff(args) => diff::run(args, &context),
+            Command::Show(args) => show::run(args, &context),
+            Command::Bless(args) => bless::run(args, &context),
+            Command::Review(args) => review::run(args, &context.root.join("golden")),
+            Command::Perturb(args) => perturb::run(args, &context),
+        },
+    };
+    finish(&exit)
+}
+
+fn finish(exit: &Exit) -> ExitCode {
+    if let Some(message) = &exit.message {
+        eprintln!("{message}");
+    }
+    ExitCode::from(exit.code)
+}

@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 all hold, 1 findings, 2 usage or invalid scenario, 3 could not run.
 
+<<<<<<< HEAD
 pub mod lint;
 pub mod list;
 pub mod new;
@@ -36,5 +37,55 @@ fn report(error: &SuiteError) -> ExitCode {
     match error {
         SuiteError::NoFolder(_) | SuiteError::Read(..) => ExitCode::from(EXIT_COULD_NOT_RUN),
         SuiteError::Pattern(..) | SuiteError::NoMatch(..) => ExitCode::from(EXIT_USAGE),
+=======
+pub mod bless;
+pub mod check;
+pub mod context;
+pub mod diff;
+pub mod perturb;
+pub mod review;
+pub mod show;
+
+/// How a command ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exit {
+    /// Exit code.
+    pub code: u8,
+    /// Printed on standard error.
+    pub message: Option<String>,
+}
+
+impl Exit {
+    /// All hold.
+    pub const OK: Self = Self {
+        code: 0,
+        message: None,
+    };
+    /// Findings were printed.
+    pub const FINDINGS: Self = Self {
+        code: 1,
+        message: None,
+    };
+    /// Nothing is wrong that was seen, but something could not run.
+    pub const NOT_RUN: Self = Self {
+        code: 3,
+        message: None,
+    };
+
+    /// Wrong arguments or an invalid file.
+    pub fn usage(message: &str) -> Self {
+        Self {
+            code: 2,
+            message: Some(message.to_owned()),
+        }
+    }
+
+    /// The environment does not allow it.
+    pub fn could_not_run(message: &str) -> Self {
+        Self {
+            code: 3,
+            message: Some(format!("failed to {message}")),
+        }
+>>>>>>> h3
     }
 }

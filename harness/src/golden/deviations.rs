@@ -11,6 +11,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::compare::Difference;
+use super::versions::Subject;
+use crate::recording::Finding;
 
 /// One entry.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -40,17 +42,34 @@ pub enum Owner {
     Upstream,
 }
 
+/// A checker that a real version trips: listed with its reason, never switched off.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Violation {
+    /// Checker id, for instance `pairing`.
+    pub checker: String,
+    /// Scenario that triggers it.
+    pub case: String,
+    /// Version family; its engine profile repeats the fault.
+    pub version: String,
+    /// What the version does.
+    pub reason: String,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
     deviation: Vec<Spanned<Deviation>>,
+    #[serde(default)]
+    violation: Vec<Spanned<Violation>>,
 }
 
 /// The entries with their lines, and which of them were met.
 #[derive(Debug, Default)]
 pub struct Deviations {
     entries: Vec<(usize, Deviation)>,
+    violations: Vec<(usize, Violation)>,
     used: RefCell<BTreeSet<usize>>,
     ran: RefCell<BTreeSet<(String, String)>>,
 }
@@ -91,10 +110,42 @@ impl Deviations {
             }
             entries.push((line, entry));
         }
+        let violations = file.violation.into_iter();
+        let violations = violations.map(|v| (line_of(text, v.span().start), v.into_inner()));
         Ok(Self {
             entries,
+            violations: violations.collect(),
             ..Self::default()
         })
+    }
+
+    /// Takes out the findings of checkers that are known for this case and version. A listed
+    /// violation that no longer fires is a finding itself.
+    pub fn known_violations(
+        &self,
+        case: &str,
+        subject: &Subject,
+        mut findings: Vec<Finding>,
+    ) -> Vec<Finding> {
+        let version = subject.family().name;
+        // An engine with the faults mended is held to the strict laws.
+        let mended = subject.name.ends_with("+fixed");
+        for (line, known) in &self.violations {
+            if known.case != case || known.version != version || mended {
+                continue;
+            }
+            let id = format!("checker.{}", known.checker);
+            let before = findings.len();
+            findings.retain(|finding| finding.id != id);
+            if findings.len() == before {
+                let message = format!("deviations.toml:{line}: {id} no longer fires: remove it");
+                findings.push(Finding {
+                    id: "golden.violation".to_owned(),
+                    message,
+                });
+            }
+        }
+        findings
     }
 
     /// Takes out the differences that are known; says which entries explained them.
@@ -202,6 +253,25 @@ mod tests {
         assert_eq!(known.unused(), [""; 0], "its case did not run");
         known.apply("turn/a", "engine@0.144", Vec::new());
         assert!(known.unused()[0].starts_with("deviations.toml:1: turn/a"));
+    }
+
+    #[test]
+    fn a_known_violation_must_still_fire() {
+        let text = "[[violation]]\nchecker = \"pairing\"\ncase = \"a\"\nversion = \"0.144\"\n\
+            reason = \"r\"\n";
+        let known = Deviations::parse(text).unwrap();
+        let fired = vec![Finding {
+            id: "checker.pairing".into(),
+            message: String::new(),
+        }];
+        let faithful = Subject::parse("engine@0.144").unwrap();
+        assert_eq!(known.known_violations("a", &faithful, fired.clone()), []);
+        assert_eq!(
+            known.known_violations("a", &faithful, vec![])[0].id,
+            "golden.violation"
+        );
+        let mended = Subject::parse("engine@0.144+fixed").unwrap();
+        assert_eq!(known.known_violations("a", &mended, fired.clone()), fired);
     }
 
     #[test]

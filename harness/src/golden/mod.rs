@@ -11,6 +11,7 @@ pub mod deviations;
 pub mod diff;
 pub mod envelope;
 pub mod fold;
+pub mod gate;
 mod itemids;
 pub mod render;
 pub mod review;

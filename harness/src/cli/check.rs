@@ -1,0 +1,125 @@
+//! `turnproof check`: runs scenarios and holds them to goldens, assertions and checkers.
+
+use std::path::PathBuf;
+
+use super::Exit;
+use super::context::{Context, Shard, block_on, subjects};
+use crate::driver;
+use crate::golden::deviations::Owner;
+use crate::golden::versions::Subject;
+use crate::report::{self, Counts};
+use crate::verify::{CaseResult, plan_all, run_all};
+
+/// Arguments.
+#[derive(Debug, Clone, clap::Args)]
+pub struct CheckArgs {
+    /// Scenario ids, folders or globs; all without one.
+    pub patterns: Vec<String>,
+    /// engine (all profiles), codex (all versions), engine@V, codex@V; repeatable.
+    #[arg(long = "subject", value_name = "SUBJECT")]
+    pub subjects: Vec<String>,
+    /// Only the I-th of N parts of the selection.
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// Writes the results as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Writes the results as JUnit XML.
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Cases run at once on one subject.
+    #[arg(long, default_value_t = 4)]
+    pub jobs: usize,
+    /// Fails if fewer cases than this got a verdict.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub min_cases: usize,
+    /// Leaves no pending goldens behind.
+    #[arg(long)]
+    pub no_pending: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &CheckArgs, context: &Context) -> Exit {
+    match check(args, context) {
+        Ok(exit) | Err(exit) => exit,
+    }
+}
+
+fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Exit> {
+    let subjects = subjects(&args.subjects, "engine")?;
+    let cases = context.select(&args.patterns, args.shard)?;
+    let whole_suite = args.patterns.is_empty() && args.shard.is_none();
+    let (mut results, mut problems, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    for subject in &subjects {
+        let planned = plan_all(&*context.cases, &cases, subject).map_err(|e| Exit::from(&e))?;
+        let mut gate = context.gate(subject)?;
+        gate.write_pending = !args.no_pending && std::env::var_os("CI").is_none();
+        let mut keep = |_: &_, _: &_| {};
+        let run = run_all(
+            &driver::open,
+            subject,
+            &planned,
+            &gate,
+            args.jobs,
+            &mut keep,
+        );
+        let part = block_on(run)?;
+        let all_ran = Counts::of(&part).not_run == 0;
+        results.extend(part);
+        problems.extend(gate.deviations.unused());
+        let profiles = [subject.family().name];
+        problems.extend(
+            gate.unmodelled
+                .problems(&profiles, whole_suite && all_ran && is_engine(subject)),
+        );
+        notes = vec![format!(
+            "known: {} deviations ours, {} upstream, {} unmodelled fields",
+            gate.deviations.count(Owner::Ours),
+            gate.deviations.count(Owner::Upstream),
+            gate.unmodelled.count()
+        )];
+    }
+    problems.dedup();
+    let counts = Counts::of(&results);
+    let judged = counts.passed + counts.failed;
+    if judged < args.min_cases && counts.not_run == 0 {
+        problems.push(format!(
+            "{judged} cases got a verdict, at least {} are wanted",
+            args.min_cases
+        ));
+    }
+    write_reports(args, &results, &problems)?;
+    print!("{}", report::text::report(&results, &problems, &notes));
+    Ok(if counts.failed > 0 || !problems.is_empty() {
+        Exit::FINDINGS
+    } else if counts.not_run > 0 {
+        Exit::NOT_RUN
+    } else {
+        Exit::OK
+    })
+}
+
+fn is_engine(subject: &Subject) -> bool {
+    subject.arm == crate::golden::versions::Arm::Engine
+}
+
+fn write_reports(
+    args: &CheckArgs,
+    results: &[CaseResult],
+    problems: &[String],
+) -> Result<(), Exit> {
+    let write = |path: &PathBuf, text: String| {
+        std::fs::write(path, text)
+            .map_err(|e| Exit::could_not_run(&format!("write {}: {e}", path.display())))
+    };
+    if let Some(path) = &args.json {
+        write(path, format!("{:#}\n", report::json(results, problems)))?;
+    }
+    if let Some(path) = &args.junit {
+        write(
+            path,
+            report::junit::report(results).map_err(|e| Exit::could_not_run(&e))?,
+        )?;
+    }
+    Ok(())
+}

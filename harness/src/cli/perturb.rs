@@ -1,0 +1,150 @@
+//! `turnproof perturb`: variants of scenarios, live on the engine and on a real binary.
+
+use super::Exit;
+use super::context::{Context, block_on, subjects};
+use crate::cases::PlanFor;
+use crate::driver::{self, Driver, NoVerdict};
+use crate::golden::gate::Gate;
+use crate::golden::versions::{Arm, Subject};
+use crate::perturb::{compare_live, perturb};
+use crate::scenario::plan::Plan;
+
+/// Arguments.
+#[derive(Debug, Clone, clap::Args)]
+pub struct PerturbArgs {
+    /// Scenario ids, folders or globs; all without one.
+    pub patterns: Vec<String>,
+    /// One seed.
+    #[arg(long, conflicts_with = "seeds")]
+    pub seed: Option<u64>,
+    /// Number of variants in all, dealt out over the scenarios, seeds counted from 0.
+    #[arg(long, value_name = "N")]
+    pub seeds: Option<u64>,
+    /// Real binary to compare with.
+    #[arg(long, value_name = "SUBJECT", default_value = "codex@0.171.0")]
+    pub against: String,
+}
+
+/// Runs the command.
+pub fn run(args: &PerturbArgs, context: &Context) -> Exit {
+    match variants(args, context) {
+        Ok(exit) | Err(exit) => exit,
+    }
+}
+
+fn variants(args: &PerturbArgs, context: &Context) -> Result<Exit, Exit> {
+    let real = subjects(std::slice::from_ref(&args.against), "codex")?.remove(0);
+    if real.arm != Arm::Codex {
+        return Err(Exit::usage("--against names a real binary (codex@V)"));
+    }
+    let engine = format!("engine@{}", real.family().name);
+    let mut plans = Vec::new();
+    for case in context
+        .select(&args.patterns, None)?
+        .iter()
+        .filter(|c| !c.is_canary())
+    {
+        let plan = context
+            .cases
+            .plan(&case.id, real.family().real)
+            .map_err(|e| Exit::from(&e))?;
+        if let (PlanFor::Applicable(plan), false) = (plan, case.only_engine) {
+            plans.push(*plan);
+        }
+    }
+    let drawn = draw(args, &plans);
+    println!(
+        "perturb: {} variants, seeds {:?}",
+        drawn.len(),
+        drawn.iter().map(|d| d.1).max()
+    );
+    let gate = context.gate(&real)?;
+    let list: Vec<&Plan> = drawn.iter().map(|(_, _, plan)| plan).collect();
+    let opened =
+        driver::open(&engine, &list).and_then(|ours| Ok((ours, driver::open(&real.name, &list)?)));
+    let (ours, theirs) = match opened {
+        Ok(pair) => pair,
+        Err(reason) => return Ok(not_run(&drawn, &reason)),
+    };
+    block_on(compare_all(&*ours, &*theirs, &drawn, &real, &gate))
+}
+
+type Drawn = (String, u64, Plan);
+
+fn draw(args: &PerturbArgs, plans: &[Plan]) -> Vec<Drawn> {
+    let one = |plan: &Plan, seed| (plan.id.clone(), seed, perturb(plan, seed));
+    match (args.seed, args.seeds) {
+        (Some(seed), _) => plans.iter().map(|plan| one(plan, seed)).collect(),
+        (None, wanted) => {
+            let wanted = wanted.unwrap_or(plans.len() as u64);
+            (0..wanted)
+                .zip(plans.iter().cycle())
+                .map(|(seed, plan)| one(plan, seed))
+                .collect()
+        }
+    }
+}
+
+fn not_run(drawn: &[Drawn], reason: &NoVerdict) -> Exit {
+    for (case, seed, _) in drawn {
+        println!("NOT RUN {case} --seed {seed}: {reason}");
+    }
+    println!(
+        "0 passed, 0 failed, {} skipped (not run {})",
+        drawn.len(),
+        drawn.len()
+    );
+    Exit::NOT_RUN
+}
+
+async fn compare_all(
+    ours: &dyn Driver,
+    theirs: &dyn Driver,
+    drawn: &[Drawn],
+    real: &Subject,
+    gate: &Gate,
+) -> Exit {
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for (case, seed, plan) in drawn {
+        let pair = match ours.run(plan).await {
+            Ok(outcome) => theirs.run(plan).await.map(|other| (outcome, other)),
+            Err(reason) => Err(reason),
+        };
+        let rerun = format!(
+            "cargo turnproof perturb {case} --seed {seed} --against {}",
+            real.name
+        );
+        match pair {
+            Err(reason) => {
+                skipped += 1;
+                println!("NOT RUN {case} --seed {seed}: {reason}\n  rerun: {rerun}");
+            }
+            Ok((ours, theirs)) => {
+                let profile = real.family().name;
+                let found = compare_live(&ours, &theirs, profile, &gate.unmodelled);
+                if found.is_empty() {
+                    passed += 1;
+                    continue;
+                }
+                failed += 1;
+                println!("FAILED {case} --seed {seed}");
+                for finding in found {
+                    println!(
+                        "  {}: {}",
+                        finding.id,
+                        finding.message.replace('\n', "\n  ")
+                    );
+                }
+                println!("  rerun: {rerun}\n");
+            }
+        }
+    }
+    println!("{passed} passed, {failed} failed, {skipped} skipped (not run {skipped})");
+    if failed > 0 {
+        Exit::FINDINGS
+    } else if skipped > 0 {
+        Exit::NOT_RUN
+    } else {
+        Exit::OK
+    }
+}

@@ -1,0 +1,226 @@
+//! Runs cases on one subject and judges what came of them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use tokio::sync::Semaphore;
+use tokio::task::LocalSet;
+
+use crate::assert;
+use crate::cases::{Case, Cases, CasesError, PlanFor};
+use crate::driver::{Driver, NoVerdict};
+use crate::golden::gate::{CaseInfo, Gate};
+use crate::golden::versions::{Arm, Subject};
+use crate::mask::{Masked, mask};
+use crate::recording::Finding;
+use crate::scenario::plan::Plan;
+
+/// What came of one case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Everything holds.
+    Passed,
+    /// Something does not.
+    Failed(Vec<Finding>),
+    /// The scenario does not apply to this subject; why.
+    NotApplicable(String),
+    /// No verdict; why.
+    NotRun(String),
+}
+
+/// One case and its verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CaseResult {
+    /// Scenario id.
+    pub case: String,
+    /// Subject.
+    pub subject: String,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// Pending goldens it left, below `golden/`.
+    pub pending: Vec<String>,
+}
+
+impl CaseResult {
+    /// The one command that repeats it.
+    pub fn rerun(&self) -> String {
+        format!(
+            "cargo turnproof check {} --subject {}",
+            self.case, self.subject
+        )
+    }
+}
+
+/// A case with its plan, or the reason it has none.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// The scenario.
+    pub case: Case,
+    /// What the gate needs.
+    pub info: CaseInfo,
+    /// The plan for the subject's version.
+    pub plan: PlanFor,
+}
+
+/// Resolves scenarios for a subject.
+pub fn plan_all(
+    cases: &dyn Cases,
+    list: &[Case],
+    subject: &Subject,
+) -> Result<Vec<Planned>, CasesError> {
+    list.iter()
+        .map(|case| {
+            let plan = if case.only_engine && subject.arm == Arm::Codex {
+                PlanFor::NotApplicable("only: engine".to_owned())
+            } else {
+                cases.plan(&case.id, subject.family().real)?
+            };
+            let info = CaseInfo {
+                id: case.id.clone(),
+                description: case.description.clone(),
+                only_engine: case.only_engine,
+                first_version: cases.first_version(&case.id),
+            };
+            Ok(Planned {
+                case: case.clone(),
+                info,
+                plan,
+            })
+        })
+        .collect()
+}
+
+/// Gives a driver for a subject, which will run these plans.
+pub type Open = dyn Fn(&str, &[&Plan]) -> Result<Box<dyn Driver>, NoVerdict>;
+
+/// Runs all planned cases, up to `jobs` at once, and judges them in order. `keep` sees every masked
+/// recording.
+pub async fn run_all(
+    open: &Open,
+    subject: &Subject,
+    planned: &[Planned],
+    gate: &Gate,
+    jobs: usize,
+    keep: &mut dyn FnMut(&Planned, &Masked),
+) -> Vec<CaseResult> {
+    let plans: Vec<&Plan> = planned
+        .iter()
+        .filter_map(|p| match &p.plan {
+            PlanFor::Applicable(plan) => Some(&**plan),
+            PlanFor::NotApplicable(_) => None,
+        })
+        .collect();
+    let driver: Rc<dyn Driver> = match open(&subject.name, &plans) {
+        Ok(driver) => Rc::from(driver),
+        Err(reason) => {
+            return planned
+                .iter()
+                .map(|p| result(p, subject, no_verdict(p, &reason)))
+                .collect();
+        }
+    };
+    let outcomes = execute(&driver, planned, jobs).await;
+    let mut results = Vec::with_capacity(planned.len());
+    for (one, outcome) in planned.iter().zip(outcomes) {
+        results.push(match (&one.plan, outcome) {
+            (PlanFor::Applicable(plan), Some(Ok(outcome))) => {
+                let masked = mask(&outcome.recording);
+                keep(one, &masked);
+                let mut found = outcome.findings;
+                found.extend(assert::check(plan, &outcome.recording));
+                judge(one, subject, gate, &masked, found)
+            }
+            (PlanFor::Applicable(_), Some(Err(reason))) => {
+                result(one, subject, no_verdict(one, &reason))
+            }
+            (PlanFor::Applicable(_), None) => result(
+                one,
+                subject,
+                Verdict::NotRun("the run ended without an outcome".into()),
+            ),
+            (PlanFor::NotApplicable(why), _) => {
+                result(one, subject, Verdict::NotApplicable(why.clone()))
+            }
+        });
+    }
+    results
+}
+
+type RunOutcome = Result<crate::driver::Outcome, NoVerdict>;
+
+async fn execute(
+    driver: &Rc<dyn Driver>,
+    planned: &[Planned],
+    jobs: usize,
+) -> Vec<Option<RunOutcome>> {
+    let local = LocalSet::new();
+    let slots: Rc<RefCell<Vec<Option<RunOutcome>>>> =
+        Rc::new(RefCell::new(vec![None; planned.len()]));
+    let permits = Rc::new(Semaphore::new(jobs.max(1)));
+    for (index, one) in planned.iter().enumerate() {
+        let PlanFor::Applicable(plan) = &one.plan else {
+            continue;
+        };
+        let (driver, slots, permits) = (driver.clone(), slots.clone(), permits.clone());
+        let plan = plan.clone();
+        local.spawn_local(async move {
+            // The semaphore is never closed.
+            let Ok(_permit) = permits.acquire().await else {
+                return;
+            };
+            let outcome = driver.run(&plan).await;
+            slots.borrow_mut()[index] = Some(outcome);
+        });
+    }
+    local.await;
+    slots.take()
+}
+
+fn judge(
+    one: &Planned,
+    subject: &Subject,
+    gate: &Gate,
+    masked: &Masked,
+    mut found: Vec<Finding>,
+) -> CaseResult {
+    // A canary shows that findings are seen; goldens of what must fail would prove nothing.
+    if one.case.is_canary() {
+        found.extend(crate::check::run_all(masked));
+        let verdict = if found.is_empty() {
+            Verdict::Failed(vec![Finding {
+                id: "canary".to_owned(),
+                message: "a scenario that must fail passed: the harness is blind".to_owned(),
+            }])
+        } else {
+            Verdict::Passed
+        };
+        return result(one, subject, verdict);
+    }
+    let judgement = gate.judge(&one.info, subject, masked);
+    found.extend(judgement.findings);
+    let verdict = if found.is_empty() {
+        Verdict::Passed
+    } else {
+        Verdict::Failed(found)
+    };
+    CaseResult {
+        pending: judgement.pending,
+        ..result(one, subject, verdict)
+    }
+}
+
+fn no_verdict(one: &Planned, reason: &NoVerdict) -> Verdict {
+    match &one.plan {
+        PlanFor::NotApplicable(why) => Verdict::NotApplicable(why.clone()),
+        PlanFor::Applicable(_) => Verdict::NotRun(reason.to_string()),
+    }
+}
+
+fn result(one: &Planned, subject: &Subject, verdict: Verdict) -> CaseResult {
+    CaseResult {
+        case: one.case.id.clone(),
+        subject: subject.name.clone(),
+        verdict,
+        pending: Vec::new(),
+    }
+}
