@@ -206,7 +206,10 @@ pub fn world_state(settings: &Settings, profile: &Profile) -> Map<String, Value>
         set("multi_agent_mode", json!({}));
         if let Some(fragment) = permissions_fragment(settings) {
             let hash = sha1_hex(&fragment.text);
-            set("permissions", json!({"instructions": hash, "approved_command_prefixes": []}));
+            set(
+                "permissions",
+                json!({"instructions": hash, "approved_command_prefixes": []}),
+            );
         }
         set("persistent_mode", json!({}));
     }
@@ -221,7 +224,10 @@ pub fn world_state(settings: &Settings, profile: &Profile) -> Map<String, Value>
 /// A hash as the binary writes one; what it hashes is not known, so the value is masked.
 fn sha1_hex(text: &str) -> String {
     use sha1::{Digest, Sha1};
-    Sha1::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha1::digest(text)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn environments(settings: &Settings, profile: &Profile) -> Value {

@@ -71,6 +71,8 @@ pub struct KnownText {
     pub ours: &'static str,
     /// SHA-1 of the real text, in hex.
     pub real_sha1: &'static str,
+    /// Sent by 0.144.6 alone.
+    pub old_only: bool,
 }
 
 /// Every fixed text longer than a line.
@@ -79,41 +81,49 @@ pub const KNOWN: &[KnownText] = &[
         id: "compaction_prompt",
         ours: COMPACTION_PROMPT,
         real_sha1: "7aa759e57c6db2dbfaf11aae4ce47d4738b9dab3",
+        old_only: false,
     },
     KnownText {
         id: "summary_prefix",
         ours: SUMMARY_PREFIX,
         real_sha1: "eedd815901ea779331baed05d2ea14ead2813186",
+        old_only: false,
     },
     KnownText {
         id: "turn_aborted",
         ours: TURN_ABORTED,
         real_sha1: "ecfbe67f4014cb2a62364fed920de0b447e2c779",
+        old_only: false,
     },
     KnownText {
         id: "permissions_danger_never",
         ours: PERMISSIONS_DANGER_NEVER,
         real_sha1: "bef1f5c5b9a6814ced5cbe2d54453a568cabc294",
+        old_only: false,
     },
     KnownText {
         id: "permissions_read_only_never",
         ours: PERMISSIONS_READ_ONLY_NEVER,
         real_sha1: "fde40b589d8833c47058c644240578c05b7fa636",
+        old_only: false,
     },
     KnownText {
         id: "update_plan",
         ours: UPDATE_PLAN,
         real_sha1: "720c9f5021e7e32e3de6c377c2df0f5d45524f79",
+        old_only: true,
     },
     KnownText {
         id: "view_image",
         ours: VIEW_IMAGE,
         real_sha1: "bd12cf309f2f0686e8edc82b1a6b37c62d399278",
+        old_only: true,
     },
     KnownText {
         id: "compaction_warning",
         ours: COMPACTION_WARNING,
         real_sha1: "ab5f5031134e0f027f5376dd05535976f5b8517f",
+        old_only: true,
     },
 ];
 

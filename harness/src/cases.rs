@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::golden::versions::VERSIONS;
 use crate::scenario::plan::Plan;
+use crate::scenario::{Loaded, Resolved, ScenarioError, Suite, SuiteError};
 
 /// One scenario file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,8 +67,74 @@ pub trait Cases {
 
 /// Opens the scenarios of the checkout at or above a folder.
 pub fn open(start: &Path) -> Result<Box<dyn Cases>, CasesError> {
-    Err(CasesError::Unreadable(format!(
-        "no scenario loader is linked in (at {})",
-        start.display()
-    )))
+    let suite = Suite::find(start).map_err(|error| from_suite(&error))?;
+    Ok(Box::new(SuiteCases { suite }))
+}
+
+/// Scenario files of a checkout.
+struct SuiteCases {
+    suite: Suite,
+}
+
+impl SuiteCases {
+    fn load(&self, id: &str) -> Result<Loaded, CasesError> {
+        let exact = [id.to_owned()];
+        let files = self
+            .suite
+            .select(&exact)
+            .map_err(|error| from_suite(&error))?;
+        let file = files.iter().find(|file| file.id == id);
+        let file = file.ok_or_else(|| CasesError::Invalid(format!("no scenario `{id}`")))?;
+        self.suite
+            .load(file)
+            .map_err(|errors| from_scenario(&errors))
+    }
+}
+
+impl Cases for SuiteCases {
+    fn select(&self, patterns: &[String]) -> Result<Vec<Case>, CasesError> {
+        let files = self
+            .suite
+            .select(patterns)
+            .map_err(|error| from_suite(&error))?;
+        let mut cases = Vec::with_capacity(files.len());
+        let mut errors = Vec::new();
+        for file in files {
+            match self.suite.load(file) {
+                Ok(loaded) => cases.push(Case {
+                    id: loaded.id,
+                    description: loaded.scenario.description,
+                    only_engine: loaded.scenario.only.is_some(),
+                }),
+                Err(found) => errors.extend(found),
+            }
+        }
+        if errors.is_empty() {
+            Ok(cases)
+        } else {
+            Err(from_scenario(&errors))
+        }
+    }
+
+    fn plan(&self, id: &str, version: &str) -> Result<PlanFor, CasesError> {
+        let version = semver::Version::parse(version)
+            .map_err(|error| CasesError::Invalid(format!("version `{version}`: {error}")))?;
+        match self.load(id)?.plan(&version) {
+            Ok(Resolved::Applicable(plan)) => Ok(PlanFor::Applicable(plan)),
+            Ok(Resolved::NotApplicable(reason)) => Ok(PlanFor::NotApplicable(reason)),
+            Err(error) => Err(from_scenario(&[error])),
+        }
+    }
+}
+
+fn from_suite(error: &SuiteError) -> CasesError {
+    match error {
+        SuiteError::Pattern(..) | SuiteError::NoMatch(..) => CasesError::Invalid(error.to_string()),
+        SuiteError::NoFolder(_) | SuiteError::Read(..) => CasesError::Unreadable(error.to_string()),
+    }
+}
+
+fn from_scenario(errors: &[ScenarioError]) -> CasesError {
+    let texts: Vec<String> = errors.iter().map(ScenarioError::render).collect();
+    CasesError::Invalid(texts.join("\n"))
 }

@@ -5,12 +5,9 @@
 //!        ─► mask::Masked ─► golden (render, compare) and check (invariants) ─► Findings
 //! ```
 
-<<<<<<< HEAD
-=======
 pub mod assert;
 pub mod cases;
 pub mod check;
->>>>>>> h3
 pub mod cli;
 pub mod driver;
 #[cfg(test)]
@@ -21,8 +18,5 @@ pub mod perturb;
 pub mod recording;
 pub mod report;
 pub mod scenario;
-<<<<<<< HEAD
 pub mod texts;
-=======
 pub mod verify;
->>>>>>> h3

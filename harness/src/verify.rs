@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use futures_util::future::LocalBoxFuture;
+
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 
@@ -91,7 +93,8 @@ pub fn plan_all(
 }
 
 /// Gives a driver for a subject, which will run these plans.
-pub type Open = dyn Fn(&str, &[&Plan]) -> Result<Box<dyn Driver>, NoVerdict>;
+pub type Open =
+    dyn for<'a> Fn(&'a str, &[&Plan]) -> LocalBoxFuture<'a, Result<Box<dyn Driver>, NoVerdict>>;
 
 /// Runs all planned cases, up to `jobs` at once, and judges them in order. `keep` sees every masked
 /// recording.
@@ -110,7 +113,7 @@ pub async fn run_all(
             PlanFor::NotApplicable(_) => None,
         })
         .collect();
-    let driver: Rc<dyn Driver> = match open(&subject.name, &plans) {
+    let driver: Rc<dyn Driver> = match open(&subject.name, &plans).await {
         Ok(driver) => Rc::from(driver),
         Err(reason) => {
             return planned

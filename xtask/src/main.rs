@@ -45,7 +45,11 @@ fn main() -> ExitCode {
 }
 
 fn install(versions: &[&str]) -> ExitCode {
-    let versions = if versions.is_empty() { &PINNED[..] } else { versions };
+    let versions = if versions.is_empty() {
+        &PINNED[..]
+    } else {
+        versions
+    };
     for version in versions {
         let status = run::turnproof(&["calibrate", &format!("codex@{version}")]);
         if !status {

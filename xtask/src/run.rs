@@ -31,12 +31,18 @@ impl Counts {
         }
         let number = |word: &str| {
             let before = line[..line.find(word)?].trim_end();
-            before.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+            before
+                .rsplit(|c: char| !c.is_ascii_digit())
+                .next()?
+                .parse()
+                .ok()
         };
         Some(Self {
             passed: number(" passed")?,
             failed: number(" failed")?,
-            skipped: number(" skipped").or_else(|| number(" ignored")).unwrap_or(0),
+            skipped: number(" skipped")
+                .or_else(|| number(" ignored"))
+                .unwrap_or(0),
         })
     }
 }
@@ -52,7 +58,9 @@ pub(crate) struct Ended {
 
 /// The workspace folder.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .map_or_else(PathBuf::new, Path::to_path_buf)
 }
 
 /// Runs a command in `folder`, passes its output through and counts its closing lines.
@@ -69,7 +77,10 @@ pub(crate) fn step(folder: &Path, program: &str, args: &[&str], env: &[(&str, &s
         Ok(child) => child,
         Err(error) => {
             println!("could not start {program}: {error}");
-            return Ended { ok: false, counts: Counts::default() };
+            return Ended {
+                ok: false,
+                counts: Counts::default(),
+            };
         }
     };
     let mut counts = Counts::default();
@@ -96,7 +107,11 @@ pub(crate) fn turnproof(args: &[&str]) -> bool {
 
 /// The exit code of a step.
 pub(crate) fn exit(ok: bool) -> ExitCode {
-    if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if ok {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 #[cfg(test)]
@@ -108,11 +123,19 @@ mod tests {
         let cargo = "test result: ok. 14 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out";
         assert_eq!(
             Counts::from_line(cargo),
-            Some(Counts { passed: 14, failed: 0, skipped: 1 })
+            Some(Counts {
+                passed: 14,
+                failed: 0,
+                skipped: 1
+            })
         );
         assert_eq!(
             Counts::from_line("108 passed, 2 failed, 3 skipped"),
-            Some(Counts { passed: 108, failed: 2, skipped: 3 })
+            Some(Counts {
+                passed: 108,
+                failed: 2,
+                skipped: 3
+            })
         );
         assert_eq!(Counts::from_line("all of them passed"), None);
     }

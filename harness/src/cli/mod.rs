@@ -2,11 +2,18 @@
 //!
 //! Exit codes: 0 all hold, 1 findings, 2 usage or invalid scenario, 3 could not run.
 
-<<<<<<< HEAD
+pub mod bless;
+pub mod calibrate;
+pub mod check;
+pub mod context;
+pub mod diff;
 pub mod lint;
 pub mod list;
 pub mod new;
+pub mod perturb;
+pub mod review;
 pub mod schema;
+pub mod show;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -37,14 +44,8 @@ fn report(error: &SuiteError) -> ExitCode {
     match error {
         SuiteError::NoFolder(_) | SuiteError::Read(..) => ExitCode::from(EXIT_COULD_NOT_RUN),
         SuiteError::Pattern(..) | SuiteError::NoMatch(..) => ExitCode::from(EXIT_USAGE),
-=======
-pub mod bless;
-pub mod check;
-pub mod context;
-pub mod diff;
-pub mod perturb;
-pub mod review;
-pub mod show;
+    }
+}
 
 /// How a command ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +87,5 @@ impl Exit {
             code: 3,
             message: Some(format!("failed to {message}")),
         }
->>>>>>> h3
     }
 }

@@ -60,13 +60,14 @@ fn variants(args: &PerturbArgs, context: &Context) -> Result<Exit, Exit> {
     );
     let gate = context.gate(&real)?;
     let list: Vec<&Plan> = drawn.iter().map(|(_, _, plan)| plan).collect();
-    let opened =
-        driver::open(&engine, &list).and_then(|ours| Ok((ours, driver::open(&real.name, &list)?)));
-    let (ours, theirs) = match opened {
-        Ok(pair) => pair,
-        Err(reason) => return Ok(not_run(&drawn, &reason)),
-    };
-    block_on(compare_all(&*ours, &*theirs, &drawn, &real, &gate))
+    block_on(async {
+        let ours = driver::open(&engine, &list).await;
+        let theirs = driver::open(&real.name, &list).await;
+        match ours.and_then(|ours| Ok((ours, theirs?))) {
+            Ok((ours, theirs)) => compare_all(&*ours, &*theirs, &drawn, &real, &gate).await,
+            Err(reason) => not_run(&drawn, &reason),
+        }
+    })
 }
 
 type Drawn = (String, u64, Plan);

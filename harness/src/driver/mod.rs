@@ -1,14 +1,11 @@
 //! How a subject is run. Only this folder knows that there is more than one engine.
 
-<<<<<<< HEAD
 pub mod codex;
 pub mod engine;
-mod script;
-=======
 mod open;
+mod script;
 
 pub use open::{binary_sha256, open, remnants};
->>>>>>> h3
 
 use crate::recording::{Finding, Recording};
 use crate::scenario::plan::Plan;

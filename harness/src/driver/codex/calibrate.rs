@@ -14,7 +14,7 @@ use super::home::Family;
 use super::install::{Binary, cache_dir, hex};
 use super::pool::Pool;
 use crate::driver::NoVerdict;
-use crate::recording::Exchange;
+use crate::recording::{ClientEvent, Recording};
 use crate::scenario::plan::{
     Action, Answers, ConfigSpec, Ending, Ends, Expect, Gate, ModelSpec, Overrides, Plan, PlanReply,
     PlanStep, ReplyBody, StepAction, Truncation, TruncationMode, TurnStatus, UserStep,
@@ -30,10 +30,28 @@ pub(super) async fn load_or_make(binary: &Binary) -> Result<Calibration, NoVerdi
     if let Some(stored) = fs::read_to_string(&path)
         .ok()
         .and_then(|text| serde_json::from_str(&text).ok())
+        .filter(|stored| is_complete(stored, Family::of(&binary.version)))
     {
         return Ok(refresh(stored));
     }
     calibrate(binary).await
+}
+
+/// Every calibration in the cache.
+pub fn stored_calibrations() -> Vec<Calibration> {
+    let Ok(folder) = cache_dir().map(|cache| cache.join("calibration")) else {
+        return Vec::new();
+    };
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
+    paths.sort();
+    paths
+        .iter()
+        .filter_map(|path| serde_json::from_str(&fs::read_to_string(path).ok()?).ok())
+        .collect()
 }
 
 /// Runs the binary, checks its texts and stores them in the cache.
@@ -63,7 +81,7 @@ pub async fn calibrate(binary: &Binary) -> Result<Calibration, NoVerdict> {
             .collect();
         return Err(failed(binary, &list.join("; ")));
     }
-    let calibration = extract(&outcome.recording.journal, Family::of(&binary.version))
+    let calibration = extract(&outcome.recording, Family::of(&binary.version))
         .map_err(|why| failed(binary, &why))?;
     let path = stored_at(binary)?;
     let text = serde_json::to_string_pretty(&calibration).expect("strings serialise");
@@ -86,6 +104,14 @@ fn failed(binary: &Binary, why: &str) -> NoVerdict {
     NoVerdict::CouldNotRun(format!("could not calibrate {}: {why}", binary.version))
 }
 
+/// Whether every text that the family sends was learned: one may have been added to the list.
+fn is_complete(stored: &Calibration, family: Family) -> bool {
+    KNOWN
+        .iter()
+        .filter(|known| !known.old_only || family == Family::Old)
+        .all(|known| stored.pairs.iter().any(|pair| pair.id == known.id))
+}
+
 /// Our wording may have changed since the texts were stored.
 fn refresh(mut stored: Calibration) -> Calibration {
     for pair in &mut stored.pairs {
@@ -96,10 +122,22 @@ fn refresh(mut stored: Calibration) -> Calibration {
     stored
 }
 
-/// Finds every known text among the strings of the requests.
-fn extract(journal: &[Exchange], family: Family) -> Result<Calibration, String> {
-    let mut texts = Vec::new();
-    for exchange in journal {
+/// Finds every known text among the strings of the requests and the warnings.
+fn extract(recording: &Recording, family: Family) -> Result<Calibration, String> {
+    let mut texts: Vec<String> = recording
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            ClientEvent::Warning { message } => Some(message.clone()),
+            ClientEvent::TurnStarted { .. }
+            | ClientEvent::TurnEnded { .. }
+            | ClientEvent::ItemStarted { .. }
+            | ClientEvent::ItemCompleted { .. }
+            | ClientEvent::TokenUsage { .. }
+            | ClientEvent::Error { .. } => None,
+        })
+        .collect();
+    for exchange in &recording.journal {
         let body: Value = serde_json::from_slice(&exchange.body).map_err(|e| e.to_string())?;
         strings(&body["input"], &mut texts);
         strings(&body["tools"], &mut texts);
@@ -116,8 +154,7 @@ fn extract(journal: &[Exchange], family: Family) -> Result<Calibration, String> 
             .find(|text| hex(&Sha1::digest(text)) == known.real_sha1);
         match found {
             Some(real) => pairs.push(pair(known, real)?),
-            // Only the older family lists this tool always.
-            None if known.id == "update_plan" && family == Family::New => {}
+            None if known.old_only && family == Family::New => {}
             None => {
                 return Err(format!(
                     "the text `{}` is not the one that is known ({} bytes, SHA-1 {})",

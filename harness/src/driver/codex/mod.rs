@@ -24,7 +24,7 @@ use super::{Driver, NoVerdict, Outcome};
 use crate::scenario::plan::Plan;
 use crate::texts::Calibration;
 
-pub use self::calibrate::calibrate;
+pub use self::calibrate::{calibrate, stored_calibrations};
 pub use self::home::{HOME_PATH_BYTES, INSTALLATION_ID, WORKSPACE_PATH_BYTES, slug};
 
 /// Which binary.

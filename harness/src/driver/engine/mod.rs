@@ -53,7 +53,10 @@ impl EngineDriver {
             "0.171" => Version::V171,
             _ => return None,
         };
-        Some(Self { subject: format!("engine@{family}"), version })
+        Some(Self {
+            subject: format!("engine@{family}"),
+            version,
+        })
     }
 
     /// The release that the family was recorded from.
@@ -82,7 +85,10 @@ impl Driver for EngineDriver {
 /// Says what the engine does not do yet.
 fn supported(plan: &Plan) -> Result<(), NoVerdict> {
     let later = |what: &str| {
-        NoVerdict::NotSupported(format!("{}: `{what}` is not run by the engine yet", plan.id))
+        NoVerdict::NotSupported(format!(
+            "{}: `{what}` is not run by the engine yet",
+            plan.id
+        ))
     };
     for step in &plan.steps {
         let overrides = match &step.action {
@@ -168,7 +174,11 @@ impl<'a> Run<'a> {
 
     async fn step(&mut self, step: &PlanStep) -> Result<(), NoVerdict> {
         let ours = Calibration::default();
-        let replies = step.replies.iter().map(|reply| scripted(reply, self.plan, &ours)).collect();
+        let replies = step
+            .replies
+            .iter()
+            .map(|reply| scripted(reply, self.plan, &ours))
+            .collect();
         self.provider.begin(replies, step);
         self.tools.begin(step);
         match &step.action {
@@ -201,7 +211,12 @@ impl<'a> Run<'a> {
         let session = match resume {
             ResumeStep::Id | ResumeStep::Path => {
                 let lines = self.files.lines();
-                Session::resume(self.profile.clone(), self.settings.clone(), self.ports(), &lines)
+                Session::resume(
+                    self.profile.clone(),
+                    self.settings.clone(),
+                    self.ports(),
+                    &lines,
+                )
             }
             ResumeStep::History(items) => {
                 self.files.open();
@@ -240,9 +255,14 @@ impl<'a> Run<'a> {
             TurnEnd::Interrupted => (TurnStatus::Interrupted, String::new()),
             TurnEnd::Failed(failure) => (TurnStatus::Failed, failure.message.clone()),
         };
-        let expected =
-            step.ends.clone().unwrap_or(Ends { status: TurnStatus::Completed, message: None });
-        let said = expected.message.as_ref().is_none_or(|part| message.contains(part));
+        let expected = step.ends.clone().unwrap_or(Ends {
+            status: TurnStatus::Completed,
+            message: None,
+        });
+        let said = expected
+            .message
+            .as_ref()
+            .is_none_or(|part| message.contains(part));
         if status != expected.status || !said {
             self.findings.push(Finding {
                 id: "step.ends".to_owned(),
@@ -274,17 +294,29 @@ impl<'a> Run<'a> {
             places: Places {
                 workspace: WORKSPACE.to_owned(),
                 home: HOME.to_owned(),
-                models: self.plan.models.iter().map(|m| (slug(m), m.name.clone())).collect(),
+                models: self
+                    .plan
+                    .models
+                    .iter()
+                    .map(|m| (slug(m), m.name.clone()))
+                    .collect(),
                 installation_id: INSTALLATION_ID.to_owned(),
             },
         };
-        Outcome { recording, findings: self.findings }
+        Outcome {
+            recording,
+            findings: self.findings,
+        }
     }
 }
 
 fn settings(plan: &Plan) -> Settings {
     let config = &plan.config;
-    let doc = plan.files.iter().find(|(name, _)| name == "AGENTS.md").filter(|_| config.project_doc);
+    let doc = plan
+        .files
+        .iter()
+        .find(|(name, _)| name == "AGENTS.md")
+        .filter(|_| config.project_doc);
     Settings {
         model: model(&plan.models[0]),
         provider_name: config.provider_name.clone(),
@@ -353,5 +385,7 @@ fn model(spec: &ModelSpec) -> Model {
 
 /// A line of a rollout file as JSON; a line that does not parse is not read.
 fn parse_lines(text: &str) -> Vec<Value> {
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    text.lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect()
 }

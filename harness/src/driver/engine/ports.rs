@@ -52,7 +52,11 @@ pub(super) struct Provider {
 
 impl Provider {
     pub(super) fn new(inbox: Attached) -> Self {
-        Self { memory: RefCell::default(), step: RefCell::default(), inbox }
+        Self {
+            memory: RefCell::default(),
+            step: RefCell::default(),
+            inbox,
+        }
     }
 
     pub(super) fn begin(&self, replies: Vec<ScriptedReply>, step: &PlanStep) {
@@ -65,7 +69,11 @@ impl Provider {
         let mut memory = self.memory.borrow_mut();
         // Unused replies become problems of the script.
         memory.end_step();
-        memory.take_problems().iter().map(|problem| problem_finding(step, problem)).collect()
+        memory
+            .take_problems()
+            .iter()
+            .map(|problem| problem_finding(step, problem))
+            .collect()
     }
 
     pub(super) fn journal(&self) -> Vec<Entry> {
@@ -75,7 +83,9 @@ impl Provider {
     fn gate_actions(&self, label: &str) -> Vec<Action> {
         let step = self.step.borrow();
         let reply = step.iter().find(|reply| reply.label == label);
-        reply.and_then(|reply| reply.gate.as_ref()).map_or_else(Vec::new, |g| g.actions.clone())
+        reply
+            .and_then(|reply| reply.gate.as_ref())
+            .map_or_else(Vec::new, |g| g.actions.clone())
     }
 }
 
@@ -94,7 +104,13 @@ impl Sampler for Provider {
             body: Bytes::from(request.body),
         });
         let result: Result<Box<dyn EventStream>, HttpFailure> = match reply {
-            MemoryReply::Stream { label, events, ending, gate_after_events, .. } => {
+            MemoryReply::Stream {
+                label,
+                events,
+                ending,
+                gate_after_events,
+                ..
+            } => {
                 let limit = match ending {
                     Ending::Complete => events.len(),
                     Ending::Cut { after_events } | Ending::Stall { after_events } => after_events,
@@ -174,7 +190,11 @@ impl Turnstile {
         loop {
             let place = self.order.borrow().iter().position(|id| id == call_id);
             let Some(place) = place else { return };
-            let all = self.order.borrow().iter().all(|id| self.asked.borrow().contains(id));
+            let all = self
+                .order
+                .borrow()
+                .iter()
+                .all(|id| self.asked.borrow().contains(id));
             if all && place == self.passed.get() {
                 self.passed.set(place + 1);
                 self.moved.notify_waiters();
@@ -187,7 +207,11 @@ impl Turnstile {
 
 impl Client {
     pub(super) fn new(inbox: Attached) -> Self {
-        Self { inbox, answers: RefCell::default(), order: Rc::default() }
+        Self {
+            inbox,
+            answers: RefCell::default(),
+            order: Rc::default(),
+        }
     }
 
     pub(super) fn attach(&self, inbox: Rc<Inbox>) {
@@ -195,9 +219,15 @@ impl Client {
     }
 
     pub(super) fn begin(&self, step: &PlanStep) {
-        let answers = step.replies.iter().flat_map(|reply| reply.tool_answers.clone());
+        let answers = step
+            .replies
+            .iter()
+            .flat_map(|reply| reply.tool_answers.clone());
         *self.answers.borrow_mut() = answers.collect();
-        let order = step.replies.iter().filter_map(|reply| reply.answer_order.clone());
+        let order = step
+            .replies
+            .iter()
+            .filter_map(|reply| reply.answer_order.clone());
         *self.order.order.borrow_mut() = order.flatten().collect();
         self.order.asked.borrow_mut().clear();
         self.order.passed.set(0);
@@ -205,7 +235,9 @@ impl Client {
 
     fn take(&self, call_id: &str) -> Option<ToolAnswer> {
         let mut answers = self.answers.borrow_mut();
-        let place = answers.iter().position(|answer| answer.call_id == call_id)?;
+        let place = answers
+            .iter()
+            .position(|answer| answer.call_id == call_id)?;
         Some(answers.remove(place))
     }
 }
@@ -217,7 +249,9 @@ impl Tools for Client {
         let order = Rc::clone(&self.order);
         async move {
             order.pass(&call.call_id).await;
-            let Some(answer) = answer else { return ToolOutcome::Refused };
+            let Some(answer) = answer else {
+                return ToolOutcome::Refused;
+            };
             if inbox.is_some_and(|inbox| act(&inbox, &answer.while_running)) {
                 // An interrupted call is never answered.
                 std::future::pending::<()>().await;
@@ -225,7 +259,10 @@ impl Tools for Client {
             if answer.rpc_error {
                 return ToolOutcome::Refused;
             }
-            ToolOutcome::Answered { content: answer.content, success: answer.success }
+            ToolOutcome::Answered {
+                content: answer.content,
+                success: answer.success,
+            }
         }
         .boxed_local()
     }
@@ -240,7 +277,10 @@ pub(super) struct Files {
 impl Files {
     /// Begins a file for the next thread.
     pub(super) fn open(&self) {
-        self.files.borrow_mut().push(RolloutFile { name: String::new(), text: String::new() });
+        self.files.borrow_mut().push(RolloutFile {
+            name: String::new(),
+            text: String::new(),
+        });
     }
 
     /// Names the newest file after its thread, if it has no name.
@@ -254,13 +294,19 @@ impl Files {
 
     /// Records of the newest file.
     pub(super) fn lines(&self) -> Vec<Value> {
-        self.files.borrow().last().map_or_else(Vec::new, |file| super::parse_lines(&file.text))
+        self.files
+            .borrow()
+            .last()
+            .map_or_else(Vec::new, |file| super::parse_lines(&file.text))
     }
 
     /// All files that were written to.
     pub(super) fn take(&self) -> Vec<RolloutFile> {
         let files = std::mem::take(&mut *self.files.borrow_mut());
-        files.into_iter().filter(|file| !file.text.is_empty()).collect()
+        files
+            .into_iter()
+            .filter(|file| !file.text.is_empty())
+            .collect()
     }
 }
 
@@ -289,20 +335,43 @@ impl Observer for Seen {
     fn event(&self, event: Event) {
         let event = match event {
             Event::TurnStarted { turn } => ClientEvent::TurnStarted { turn },
-            Event::TurnEnded { turn, status, error } => {
-                ClientEvent::TurnEnded { turn, status: status.to_owned(), error }
-            }
-            Event::ItemStarted { kind, id } => ClientEvent::ItemStarted { kind: kind.to_owned(), id },
-            Event::ItemCompleted { kind, id, shown } => {
-                ClientEvent::ItemCompleted { kind: kind.to_owned(), id, shown }
-            }
-            Event::TokenUsage { total, last, window } => {
-                ClientEvent::TokenUsage { total, last, window }
-            }
+            Event::TurnEnded {
+                turn,
+                status,
+                error,
+            } => ClientEvent::TurnEnded {
+                turn,
+                status: status.to_owned(),
+                error,
+            },
+            Event::ItemStarted { kind, id } => ClientEvent::ItemStarted {
+                kind: kind.to_owned(),
+                id,
+            },
+            Event::ItemCompleted { kind, id, shown } => ClientEvent::ItemCompleted {
+                kind: kind.to_owned(),
+                id,
+                shown,
+            },
+            Event::TokenUsage {
+                total,
+                last,
+                window,
+            } => ClientEvent::TokenUsage {
+                total,
+                last,
+                window,
+            },
             Event::Warning { message } => ClientEvent::Warning { message },
-            Event::Error { message, will_retry, code } => {
-                ClientEvent::Error { message, will_retry, code }
-            }
+            Event::Error {
+                message,
+                will_retry,
+                code,
+            } => ClientEvent::Error {
+                message,
+                will_retry,
+                code,
+            },
         };
         self.events.borrow_mut().push(event);
     }
@@ -316,7 +385,9 @@ pub(super) struct VirtualClock {
 impl Default for VirtualClock {
     /// 2026-01-01T00:00:00Z
     fn default() -> Self {
-        Self { now_ms: Cell::new(1_767_225_600_000) }
+        Self {
+            now_ms: Cell::new(1_767_225_600_000),
+        }
     }
 }
 
