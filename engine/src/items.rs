@@ -33,6 +33,8 @@ pub struct Meta {
     pub mcp_attribution: bool,
     /// Cut limit of a tool output in tokens.
     pub fallback_token_limit: Option<u64>,
+    /// The thread began with supplied items: its attribution has no checkpoint (0.171).
+    pub supplied_thread: bool,
     /// The item came from a compaction answer.
     pub compaction_output: bool,
 }

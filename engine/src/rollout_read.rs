@@ -115,12 +115,7 @@ impl Found {
             self.counters.injected += 1;
         }
         if let (Some(order), Some(source)) = (item.meta.user_input_order, &item.meta.retained) {
-            if source.role == "user" {
-                self.retained.user.push((order, source.clone()));
-                self.retained.assistant.clear();
-            } else {
-                self.retained.assistant.push((order, source.clone()));
-            }
+            self.retained.push(order, source.clone());
         }
         if item.kind().ends_with("_output")
             && let Some(output) = item.payload.get("output")
@@ -219,6 +214,7 @@ fn stored_item(payload: &Value, metadata: &Value) -> Option<Item> {
         user_input_order: metadata["user_input_order"].as_u64(),
         mcp_attribution: metadata["mcp_attribution"].is_object(),
         fallback_token_limit: metadata["fallback_token_limit_override"].as_u64(),
+        supplied_thread: false,
         compaction_output: metadata["compaction_output"] == Value::Bool(true),
     };
     Some(item)

@@ -177,6 +177,11 @@ pub const MASKS: &[Mask] = &[
         apply: values::catalog,
     },
     Mask {
+        id: "permissions",
+        reason: "a hash of the real permissions text",
+        apply: values::permissions,
+    },
+    Mask {
         id: "model",
         reason: "a hash of the model's spec",
         apply: values::model,
@@ -242,9 +247,8 @@ pub fn mask(recording: &Recording) -> Masked {
         .iter()
         .map(|f| rollout::file(f, &mut state))
         .collect();
-    let events = recording
-        .events
-        .iter()
+    let events = order::canonical_events(&recording.events)
+        .into_iter()
         .map(|e| events::event(e, &mut state))
         .collect();
     Masked {
@@ -277,6 +281,13 @@ const FREE: &[&str] = &[
     "url",
 ];
 
+/// Whether an object says which thread it belongs to, as `dynamic_tools` of a checkpoint does.
+fn names_a_thread(value: &Value) -> bool {
+    value
+        .as_object()
+        .is_some_and(|map| map.keys().eq(["thread_id", "tools"]))
+}
+
 /// Keys that masks themselves introduce; a literal one gets one more `$`.
 const RESERVED: &[&str] = &["json", "raw", "no_newline"];
 
@@ -289,7 +300,7 @@ pub(crate) fn walk(value: &Value, site: Site<'_>, state: &mut State) -> Value {
                 let below = Site {
                     parent: site.key,
                     key,
-                    free: site.free || FREE.contains(&key.as_str()),
+                    free: site.free || (FREE.contains(&key.as_str()) && !names_a_thread(child)),
                     ..site
                 };
                 out.insert(text::escape_key(key, RESERVED), walk(child, below, state));
