@@ -171,7 +171,7 @@ fn client_part(part: &Value, profile: &Profile) -> Value {
         Some("image") if profile.wide_metadata => {
             json!({"type": "image", "url": part["url"], "detail": null})
         }
-        Some("image") => part.clone(),
+        Some("image") => json!({"type": "image", "detail": null, "url": part["url"]}),
         _ => json!({"type": "text", "text": part["text"], "text_elements": []}),
     }
 }

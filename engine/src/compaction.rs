@@ -219,7 +219,7 @@ impl Session {
             };
             match event["type"].as_str() {
                 Some("response.output_item.done") => {
-                    if let Some(item) = items::from_json(&event["item"]) {
+                    if let Some(item) = items::from_json(&event["item"], &self.profile) {
                         if self.profile.keeps_failed_compaction_items {
                             self.record_compaction_output(turn, item);
                         } else {

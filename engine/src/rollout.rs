@@ -66,7 +66,9 @@ impl Recorder {
     pub fn item(&mut self, item: &Item, profile: &Profile) {
         let metadata = profile
             .usage_records
-            .then(|| item_metadata(&item.meta, profile));
+            .then(|| item_metadata(&item.meta, profile))
+            // Metadata that says nothing is left out (0.164.0; 0.171.0 always has its sequences).
+            .filter(|metadata| metadata.as_object().is_some_and(|map| map.len() > 1));
         self.line("response_item", item.stored(), metadata);
     }
 }
@@ -131,7 +133,7 @@ pub fn item_metadata(meta: &Meta, profile: &Profile) -> Value {
         set("fallback_token_limit_override", json!(tokens));
     }
     if meta.mcp_attribution {
-        let status = if meta.supplied_thread && profile.sequences {
+        let status = if meta.supplied_thread {
             json!({"status": "attribution_error", "error_reason": "history_missing_checkpoint"})
         } else {
             json!({"status": "none"})

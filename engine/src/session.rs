@@ -263,16 +263,23 @@ impl Session {
         self.begin();
         let turn = format!("auto-compact-{}", self.counters.injected);
         self.counters.injected += 1;
-        for item in values.iter().filter_map(items::from_json) {
+        for item in self.parse(values) {
             self.record_injected(item, &turn);
         }
+    }
+
+    fn parse(&self, values: &[Value]) -> Vec<Item> {
+        values
+            .iter()
+            .filter_map(|value| items::from_json(value, &self.profile))
+            .collect()
     }
 
     /// Takes items as they are: no turn, no time, no metadata.
     fn supply(&mut self, values: &[Value]) {
         self.begin();
         self.supplied = true;
-        for mut item in values.iter().filter_map(items::from_json) {
+        for mut item in self.parse(values) {
             self.prepare(&mut item, "", false);
             item.passthrough.clear();
             if item.kind() == "message" && item.role() == "user" {

@@ -299,7 +299,7 @@ impl Session {
     ) -> Result<Option<StreamEnd>, Failure> {
         match event["type"].as_str() {
             Some("response.output_item.done") => {
-                if let Some(item) = items::from_json(&event["item"]) {
+                if let Some(item) = items::from_json(&event["item"], &self.profile) {
                     let now = self.ports.clock.now_ms();
                     turn.first_token_ms.get_or_insert(now);
                     self.record_output_item(turn, item, calls);
