@@ -42,9 +42,9 @@ pub fn run(args: &LintArgs) -> ExitCode {
     let errors = lint(&targets, suite.as_ref());
     for error in &errors {
         if args.plain {
-            println!("{error}")
+            println!("{error}");
         } else {
-            println!("{}", error.render())
+            println!("{}", error.render());
         }
     }
     println!("{} scenarios, {} findings", targets.len(), errors.len());

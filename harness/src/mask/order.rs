@@ -102,11 +102,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    #[expect(clippy::unnecessary_wraps, reason = "the shape of a parsed line")]
     fn completed(call: &str) -> Option<Value> {
         Some(json!({"type": "event_msg",
             "payload": {"type": "item_completed", "item": {"type": "DynamicToolCall", "id": call}}}))
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "the shape of a parsed line")]
     fn output(call: &str) -> Option<Value> {
         Some(json!({"type": "response_item",
             "payload": {"type": "function_call_output", "call_id": call}}))
