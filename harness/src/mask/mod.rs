@@ -259,7 +259,7 @@ const FREE: &[&str] = &[
     "arguments",
     "call_id",
     "content_items",
-    "dynamic_tools",
+    "description",
     "encrypted_content",
     "image_url",
     "inputSchema",
