@@ -32,7 +32,8 @@ async fn send(base_url: &str) -> TcpStream {
     let (address, path) = rest.split_once('/').expect("a path");
     let mut socket = TcpStream::connect(address).await.expect("connects");
     let head = format!(
-        "POST /{path}/responses HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{{}}"
+        "POST /{path}/responses HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+         content-length: 2\r\n\r\n{{}}"
     );
     socket.write_all(head.as_bytes()).await.expect("writes");
     socket

@@ -24,10 +24,14 @@ pub fn run(args: &LintArgs) -> ExitCode {
         .scenarios
         .iter()
         .partition(|scenario| Path::new(scenario).is_file());
-    let suite = match suite() {
-        Ok(suite) => Some(suite),
-        Err(code) if files.is_empty() || !ids.is_empty() => return code,
-        Err(_) => None,
+    let suite = if files.is_empty() || !ids.is_empty() {
+        match suite() {
+            Ok(suite) => Some(suite),
+            Err(code) => return code,
+        }
+    } else {
+        let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
+        Suite::find(&here).ok()
     };
     let mut targets: Vec<SuiteFile> = files.into_iter().map(|file| named(file)).collect();
     if let Some(suite) = &suite
@@ -42,7 +46,8 @@ pub fn run(args: &LintArgs) -> ExitCode {
     let errors = lint(&targets, suite.as_ref());
     for error in &errors {
         if args.plain {
-            println!("{error}");
+            let help = if error.help.is_empty() { "" } else { "; " };
+            println!("{error}{help}{}", error.help);
         } else {
             println!("{}", error.render());
         }

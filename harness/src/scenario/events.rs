@@ -22,15 +22,13 @@ pub(super) struct Ids {
 
 impl Ids {
     fn next(&mut self, prefix: &'static str) -> String {
-        let number = match self.given.iter_mut().find(|(known, _)| *known == prefix) {
-            Some((_, number)) => {
-                *number += 1;
-                *number
-            }
-            None => {
-                self.given.push((prefix, 1));
-                1
-            }
+        let known = self.given.iter_mut().find(|(known, _)| *known == prefix);
+        let number = if let Some((_, number)) = known {
+            *number += 1;
+            *number
+        } else {
+            self.given.push((prefix, 1));
+            1
         };
         format!("{prefix}_{number}")
     }
@@ -389,15 +387,14 @@ fn function_call(call: &Call, ids: &mut Ids, calls: &mut Calls) -> Result<Value,
     if let Some(namespace) = &call.namespace {
         object.insert("namespace".to_owned(), namespace.as_str().into());
     }
-    let arguments = match &call.arguments_text {
-        Some(written) => text(written)?,
-        None => {
-            let entries = call
-                .arguments
-                .iter()
-                .flat_map(|arguments| arguments.0.iter().cloned());
-            Value::Object(entries.collect()).to_string()
-        }
+    let arguments = if let Some(written) = &call.arguments_text {
+        text(written)?
+    } else {
+        let entries = call
+            .arguments
+            .iter()
+            .flat_map(|arguments| arguments.0.iter().cloned());
+        Value::Object(entries.collect()).to_string()
     };
     object.insert("arguments".to_owned(), arguments.into());
     calls.ids.push(call_id.clone());

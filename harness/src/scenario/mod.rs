@@ -3,6 +3,7 @@
 //! `load` reads a file (`tree` → `decode` → `schema`), `validate` finds what makes no sense,
 //! `resolve` fills in a [`plan::Plan`] for one version. `suite` finds the files.
 
+mod assertions;
 mod decode;
 mod docs;
 mod error;

@@ -295,7 +295,8 @@ pub enum ReplyBody {
     Stream {
         /// Response headers beyond the content type.
         headers: Vec<(String, String)>,
-        /// Events in order, `response.completed` included where there is one.
+        /// Events in order, `response.completed` included where there is one. A text is a data
+        /// line that is sent as it stands (`malformed_event`).
         events: Vec<Value>,
         /// How the stream ends.
         ending: Ending,

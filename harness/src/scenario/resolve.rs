@@ -3,15 +3,15 @@
 use semver::Version;
 use serde_json::{Value, json};
 
+use super::assertions::request;
 use super::error::{Mark, Problem, ScenarioError};
 use super::events::{Built, Ids, actions, build};
 use super::load::Loaded;
 use super::plan::{
-    Answers, ConfigSpec, Ends, Expect, Gate, ItemPattern, MatchMode, ModelSpec, Overrides, Plan,
-    PlanReply, PlanStep, RequestAssertion, ResumeStep, StepAction, StopKind, TextPattern, ToolSpec,
-    Truncation, TruncationMode, TurnStatus, UserStep,
+    Answers, ConfigSpec, Ends, Expect, Gate, ModelSpec, Overrides, Plan, PlanReply, PlanStep,
+    ResumeStep, StepAction, StopKind, ToolSpec, Truncation, TruncationMode, TurnStatus, UserStep,
 };
-use super::reply::{Assertion, Delivered, For, Pattern, PatternFields, Reply, TextMatch};
+use super::reply::{Delivered, For, Reply};
 use super::schema::{
     Config, EndsWith, HistoryMode, LimitScope, Model, ResumeBy, Scenario, Settings, Step, Stop,
     Window,
@@ -37,9 +37,9 @@ pub enum Resolved {
 
 impl Loaded {
     /// Resolves the scenario for one version.
-    pub fn plan(&self, version: &Version) -> Result<Resolved, ScenarioError> {
+    pub fn plan(&self, version: &Version) -> Result<Resolved, Box<ScenarioError>> {
         plan(&self.scenario, &self.id, version)
-            .map_err(|problem| problem.in_file(&self.file, &self.source))
+            .map_err(|problem| Box::new(problem.in_file(&self.file, &self.source)))
     }
 }
 
@@ -101,7 +101,8 @@ fn later_config(key: &str) -> PlanStep {
     }
 }
 
-fn applies(range: Option<&String>, version: &Version) -> Result<bool, String> {
+/// Whether a range, if there is one, holds this version.
+pub(super) fn applies(range: Option<&String>, version: &Version) -> Result<bool, String> {
     range.map_or(Ok(true), |range| {
         version_range(range).map(|range| range.matches(version))
     })
@@ -474,108 +475,6 @@ fn plan_reply(reply: &Reply, built: Built, version: &Version) -> Result<PlanRepl
             .clone()
             .filter(|_| *version >= SECOND_FAMILY),
         request: request(reply, version)?,
-    })
-}
-
-fn request(reply: &Reply, version: &Version) -> Result<Option<RequestAssertion>, String> {
-    let Some(assertions) = &reply.request else {
-        return Ok(None);
-    };
-    for assertion in assertions.as_slice() {
-        let range = assertion.versions.as_ref().map(|range| &range.value);
-        if applies(range, version)? {
-            return assertion_of(assertion).map(Some);
-        }
-    }
-    Ok(None)
-}
-
-fn assertion_of(assertion: &Assertion) -> Result<RequestAssertion, String> {
-    let (mode, patterns) = match (&assertion.input, &assertion.prefix, &assertion.contains) {
-        (Some(patterns), None, None) => (MatchMode::Exact, patterns),
-        (None, Some(patterns), None) => (MatchMode::Prefix, patterns),
-        (None, None, Some(patterns)) => (MatchMode::Contains, patterns),
-        _ => return Err("an assertion has one of `input`, `prefix`, `contains`".to_owned()),
-    };
-    let input = patterns
-        .0
-        .iter()
-        .map(|pattern| item_pattern(&pattern.value));
-    Ok(RequestAssertion {
-        mode,
-        input: input.collect::<Result<_, _>>()?,
-    })
-}
-
-fn item_pattern(pattern: &Pattern) -> Result<ItemPattern, String> {
-    match pattern {
-        Pattern::Word(word) => Ok(match word.as_str() {
-            "user" | "assistant" | "developer" => ItemPattern::Message {
-                role: word.clone(),
-                text: None,
-            },
-            "compaction_prompt" => ItemPattern::CompactionPrompt,
-            kind => ItemPattern::Item {
-                kind: kind.to_owned(),
-                call_id: None,
-                text: None,
-            },
-        }),
-        Pattern::Fields(fields) => fields_pattern(fields),
-    }
-}
-
-fn fields_pattern(fields: &PatternFields) -> Result<ItemPattern, String> {
-    let message = |role: &str, text: &TextMatch| {
-        Ok(ItemPattern::Message {
-            role: role.to_owned(),
-            text: Some(text_pattern(text)?),
-        })
-    };
-    let content = fields.text.as_ref().map(text_pattern).transpose()?;
-    let item = |kind: &str, call_id: &Option<String>| ItemPattern::Item {
-        kind: kind.to_owned(),
-        call_id: call_id.clone(),
-        text: content.clone(),
-    };
-    match fields {
-        PatternFields {
-            user: Some(text), ..
-        } => message("user", text),
-        PatternFields {
-            assistant: Some(text),
-            ..
-        } => message("assistant", text),
-        PatternFields {
-            developer: Some(text),
-            ..
-        } => message("developer", text),
-        PatternFields {
-            summary: Some(summary),
-            ..
-        } => text(summary).map(ItemPattern::Summary),
-        PatternFields {
-            call: call @ Some(_),
-            ..
-        } => Ok(item("function_call", call)),
-        PatternFields {
-            output: call @ Some(_),
-            ..
-        } => Ok(item("function_call_output", call)),
-        PatternFields {
-            item: Some(kind),
-            call_id,
-            ..
-        } => Ok(item(kind, call_id)),
-        _ => Err("a pattern names a role, `summary`, `call`, `output` or `item`".to_owned()),
-    }
-}
-
-fn text_pattern(pattern: &TextMatch) -> Result<TextPattern, String> {
-    Ok(match pattern {
-        TextMatch::Is(whole) => TextPattern::Is(text(whole)?),
-        TextMatch::Prefix(beginning) => TextPattern::Prefix(text(beginning)?),
-        TextMatch::Contains(part) => TextPattern::Contains(text(part)?),
     })
 }
 

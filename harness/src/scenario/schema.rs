@@ -69,7 +69,7 @@ pub struct Model {
     pub base_instructions: Option<Text>,
     /// How tool outputs are cut ({bytes: 10000}).
     pub truncation: Option<TruncationLimit>,
-    /// What the model takes: `text`, `image`, `audio` ([text]).
+    /// What the model takes: `text`, `image`, `audio` (`[text]`).
     pub input_modalities: Option<Vec<String>>,
     /// Catalogue hash; a change between two models forces a compaction.
     pub comp_hash: Option<String>,

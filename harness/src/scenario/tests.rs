@@ -1,12 +1,15 @@
 //! Tests of loading, errors and resolving.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use semver::Version;
 use serde_json::json;
 
 use super::plan::{Answers, Ending, Plan, ReplyBody, StepAction};
-use super::{Loaded, Resolved, SCENARIO_BYTES_MAX, load_bytes, rule_ids, template};
+use super::{
+    Loaded, Resolved, SCENARIO_BYTES_MAX, Suite, SuiteFile, load_bytes, rule_ids, template,
+};
 
 fn rules() -> BTreeSet<String> {
     rule_ids("| rule | x |\n| --- | --- |\n| compaction.trigger.at_limit | … |\n")
@@ -21,10 +24,10 @@ fn errors(source: &str) -> Vec<String> {
     load(source).expect_err("the source is wrong")
 }
 
-fn plan_on(source: &str, version: Version) -> Plan {
+fn plan_on(source: &str, version: &Version) -> Plan {
     match load(source)
         .expect("the source is valid")
-        .plan(&version)
+        .plan(version)
         .expect("it resolves")
     {
         Resolved::Applicable(plan) => *plan,
@@ -39,8 +42,8 @@ fn with_replies(replies: &str) -> String {
     )
 }
 
-const NEWEST: Version = Version::new(0, 171, 0);
-const OLDEST: Version = Version::new(0, 144, 6);
+static NEWEST: Version = Version::new(0, 171, 0);
+static OLDEST: Version = Version::new(0, 144, 6);
 
 #[test]
 fn all_unknown_keys_are_named_at_once() {
@@ -147,7 +150,7 @@ fn scalars_stay_as_written_and_json_is_typed() {
             "      - call: {tool: lookup, arguments: {path: a, n: 1.10, b: yes, z: 0123, t: true}, \
              output: 1.10}\n      - say: no\n",
         ),
-        NEWEST,
+        &NEWEST,
     );
     let ReplyBody::Stream { events, .. } = &plan.steps[0].replies[0].body else {
         panic!()
@@ -178,7 +181,7 @@ fn usage_has_four_forms() {
              \x20     - {call: {tool: lookup, output: a}, usage: {input: 5, cached: 2, output: 3}}\n\
              \x20     - {say: x, usage: 7}\n",
         ),
-        NEWEST,
+        &NEWEST,
     );
     let usage: Vec<_> = plan.steps[0]
         .replies
@@ -202,8 +205,8 @@ fn versions_choose_replies_and_ids_stay() {
         "      - {say: a, versions: '<0.164', reason: only there, end_turn: false}\n\
          \x20     - {say: b, attempts: {'<0.164': 3, '*': 1}, fault: {cut: {after_events: 1}}}\n",
     );
-    let old = plan_on(&source, OLDEST);
-    let new = plan_on(&source, NEWEST);
+    let old = plan_on(&source, &OLDEST);
+    let new = plan_on(&source, &NEWEST);
     assert_eq!(
         (old.steps[0].replies.len(), new.steps[0].replies.len()),
         (2, 1)
@@ -229,7 +232,7 @@ fn later_parts_parse() {
          - edit_rollout: {segment: newest, cut: {}}\n  - rollback: {turns: 1}\n  - storage: \
          {fail_append: 1}\n  - user: a\n    client_context: {a: b}\n    replies: [{fault: \
          {websocket_close: 1011}}]\n",
-        NEWEST,
+        &NEWEST,
     );
     let later: Vec<&str> = plan
         .steps
@@ -276,4 +279,52 @@ fn the_template_is_a_valid_short_scenario() {
     let text = template("A turn that calls a tool answers after it.");
     assert!(text.lines().count() < 10);
     load(&text).expect("the template is valid");
+}
+
+#[test]
+fn generated_files_equal_the_types() {
+    let root = checkout();
+    for (name, text) in crate::cli::schema::generated() {
+        let found = std::fs::read_to_string(root.join(name)).expect("a generated file");
+        assert!(
+            found == text,
+            "{name} differs; run: cargo turnproof schema --write"
+        );
+    }
+}
+
+#[test]
+fn every_scenario_of_the_checkout_is_valid() {
+    let suite = Suite::open(&checkout()).expect("a suite");
+    assert!(suite.files.len() >= 45, "{} scenarios", suite.files.len());
+    assert!(suite.files.iter().any(SuiteFile::is_canary));
+    let errors = crate::cli::lint::lint(&suite.files, Some(&suite));
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
+#[test]
+fn patterns_select_ids_folders_and_globs() {
+    let suite = Suite::open(&checkout()).expect("a suite");
+    let count = |pattern: &str| suite.select(&[pattern.to_owned()]).map(|files| files.len());
+    let one = "turn/answers_a_plain_question";
+    assert_eq!(count(one).expect("an id"), 1);
+    assert_eq!(
+        count(&format!("scenarios/{one}.yaml")).expect("a file name"),
+        1
+    );
+    assert!(count("turn").expect("a folder") > 1 && count("*/resumes_*").expect("a glob") > 1);
+    let error = count("turn/answers_a_plain_questio")
+        .expect_err("no such id")
+        .to_string();
+    assert!(error.contains(one), "{error}");
+}
+
+/// The checkout, found at run time: tests run in the folder of their package.
+fn checkout() -> PathBuf {
+    let here = std::env::current_dir().expect("a current folder");
+    let root = here
+        .ancestors()
+        .find(|folder| folder.join("scenarios").is_dir());
+    root.expect("a checkout").to_owned()
 }

@@ -76,7 +76,7 @@ pub(super) fn expand(value: &Value) -> Result<Value, String> {
             let keys: Vec<&str> = map.keys().map(String::as_str).collect();
             let is_generator = matches!(
                 keys[..],
-                ["repeat", "bytes"] | ["bytes", "repeat"] | ["$text"] | ["png"]
+                ["repeat", "bytes"] | ["bytes", "repeat"] | ["$text" | "png"]
             );
             if is_generator {
                 let generator: Generator =

@@ -212,6 +212,11 @@ fn explain(error: &serde_saphyr::Error, source: &str) -> Problem {
             .help("remove one of the two");
     }
     let message = error.to_string();
+    if message.contains("alias") || message.contains("multiple YAML documents") {
+        return Problem::new(at, "an alias or a second document")
+            .why("a scenario is one document without aliases")
+            .help("write the value out, or make a second file");
+    }
     let first = message.lines().next().unwrap_or_default();
     let what = first
         .split(" at line ")

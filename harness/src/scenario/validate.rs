@@ -7,7 +7,7 @@ use super::events::content_keys;
 use super::reply::{Assertion, Call, For, Item, Reply};
 use super::resolve::step_keys;
 use super::schema::{Scenario, Step};
-use super::values::{Located, version_range};
+use super::values::{Located, OneOrMany, version_range};
 
 /// Start of the file, for findings that belong to no line.
 const TOP: Mark = Mark { line: 1, column: 1 };
@@ -169,7 +169,7 @@ impl Found {
         for call in &calls {
             self.call(scenario, *at, call);
         }
-        for assertion in reply.request.iter().flat_map(|request| request.as_slice()) {
+        for assertion in reply.request.iter().flat_map(OneOrMany::as_slice) {
             self.assertion(*at, assertion);
         }
     }
@@ -236,9 +236,9 @@ impl Found {
             .filter_map(|(kind, is_there)| is_there.then_some(*kind))
             .collect();
         if named.len() != 1 {
-            let names: Vec<&str> = kinds.iter().map(|(kind, _)| *kind).collect();
+            let valid: Vec<&str> = kinds.iter().map(|(kind, _)| *kind).collect();
             let what = format!("a fault is exactly one kind, not {}", named.len());
-            self.add(Problem::new(at, what).help(format!("valid kinds: {}", names.join(", "))));
+            self.add(Problem::new(at, what).help(format!("valid kinds: {}", valid.join(", "))));
         }
     }
 

@@ -210,7 +210,6 @@ impl<'de> Deserialize<'de> for Text {
                 Ok(Text::Plain(text.to_owned()))
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Text, A::Error> {
-                // The seed asks for a struct, so unknown keys are named by the reader below.
                 Generator::deserialize(MapAccessDeserializer::new(map))
                     .map(|made| Text::Made(Box::new(made)))
             }

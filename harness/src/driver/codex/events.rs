@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::recording::ClientEvent;
 
-/// The event of a notification; `None` for those that race, repeat others, or say nothing of a turn.
+/// The event of a notification; `None` for those that race, repeat others, or tell of no turn.
 pub(crate) fn client_event(method: &str, params: &Value) -> Option<ClientEvent> {
     let text = |pointer: &str| {
         params

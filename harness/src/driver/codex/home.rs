@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::install::hex;
 use crate::driver::NoVerdict;
-use crate::scenario::plan::{ModelSpec, Plan, TruncationMode};
+use crate::scenario::plan::{ConfigSpec, ModelSpec, Plan, TruncationMode};
 
 /// Folder of every run.
 const ROOT: &str = "/tmp/turnproof";
@@ -414,21 +414,38 @@ pub(crate) fn thread_config(family: Family, plan: &Plan, base_url: &str) -> Map<
         "tool_output_token_limit",
         config.tool_output_token_limit.map(|limit| json!(limit)),
     );
-    if family == Family::New {
-        let flag = |flag: Option<bool>| flag.map(|flag| json!(flag));
-        put("features.instant_interrupt", flag(config.instant_interrupt));
-        let unbounded = flag(config.unbounded_connection_retries);
-        put("features.unbounded_connection_retries", unbounded);
-        let percent = number(config.post_turn_compact_threshold_percent);
-        put("model_post_turn_compact_threshold_percent", percent);
-    }
     for (name, value) in &config.features {
         put(&format!("features.{name}"), Some(value.clone()));
     }
     for (key, value) in &config.extra {
         put(key, Some(value.clone()));
     }
+    if family == Family::New {
+        newer_keys(config, &mut keys);
+    }
     keys
+}
+
+/// The keys that only the newer family knows.
+fn newer_keys(config: &ConfigSpec, keys: &mut Map<String, Value>) {
+    let flags = [
+        ("features.instant_interrupt", config.instant_interrupt),
+        (
+            "features.unbounded_connection_retries",
+            config.unbounded_connection_retries,
+        ),
+    ];
+    for (key, flag) in flags {
+        if let Some(flag) = flag {
+            keys.insert(key.to_owned(), json!(flag));
+        }
+    }
+    if let Some(percent) = config.post_turn_compact_threshold_percent {
+        keys.insert(
+            "model_post_turn_compact_threshold_percent".to_owned(),
+            json!(percent),
+        );
+    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod process;
 mod rpc;
 mod session;
 mod turn;
+mod wire;
 
 use std::path::PathBuf;
 

@@ -17,11 +17,12 @@ use super::pool::{Pool, Seat};
 use super::process::CodexProcess;
 use super::rpc::{Incoming, RpcError};
 use super::turn::Turn;
+use super::wire::dynamic_tools;
 use crate::driver::script::{problem_finding, scripted};
 use crate::driver::{NoVerdict, Outcome};
 use crate::recording::{ClientEvent, Finding, Places, Recording};
 use crate::scenario::plan::{
-    Overrides, Plan, PlanStep, ResumeStep, StepAction, StopKind, ToolSpec, UserStep,
+    Overrides, Plan, PlanStep, ResumeStep, StepAction, StopKind, UserStep,
 };
 use crate::texts::Calibration;
 
@@ -435,37 +436,4 @@ impl<'a> Session<'a> {
         }
         params
     }
-}
-
-/// The tools as the app-server takes them: a namespace stands where its first tool stood.
-fn dynamic_tools(tools: &[ToolSpec]) -> Vec<Value> {
-    let mut specs: Vec<Value> = Vec::new();
-    for tool in tools {
-        let mut spec = json!({
-            "type": "function",
-            "name": tool.name,
-            "description": tool.description,
-            "inputSchema": tool.parameters,
-        });
-        if tool.defer_loading {
-            spec["deferLoading"] = json!(true);
-        }
-        let Some(namespace) = &tool.namespace else {
-            specs.push(spec);
-            continue;
-        };
-        let known = specs
-            .iter_mut()
-            .find(|known| known["type"] == "namespace" && known["name"] == json!(namespace));
-        match known.and_then(|known| known["tools"].as_array_mut()) {
-            Some(tools) => tools.push(spec),
-            None => specs.push(json!({
-                "type": "namespace",
-                "name": namespace,
-                "description": namespace,
-                "tools": [spec],
-            })),
-        }
-    }
-    specs
 }
