@@ -80,9 +80,9 @@ fn request(plan: &Plan, assertion: &RequestAssertion, body: &[u8]) -> Result<(),
                 .map_or("nothing more".to_owned(), |p| format!("{p:?}")),
             items
                 .iter()
-                .map(|item| format!("    {}\n", clip(item)))
-                .collect::<String>()
-                .trim_end()
+                .map(|item| format!("    {}", clip(item)))
+                .collect::<Vec<_>>()
+                .join("\n")
         )),
     }
 }
@@ -122,14 +122,16 @@ fn item_matches(plan: &Plan, pattern: &ItemPattern, item: &Value) -> bool {
         .unwrap_or(COMPACTION_PROMPT);
     match pattern {
         ItemPattern::Message { role, text } => {
-            item["type"] == "message" && item["role"] == role.as_str() && text_matches(text, item)
+            item["type"] == "message"
+                && item["role"] == role.as_str()
+                && text_matches(text.as_ref(), item)
         }
         ItemPattern::Summary(summary) => {
             let whole = TextPattern::Is(format!("{SUMMARY_PREFIX}\n{summary}"));
-            item["role"] == "user" && text_matches(&Some(whole), item)
+            item["role"] == "user" && text_matches(Some(&whole), item)
         }
         ItemPattern::CompactionPrompt => {
-            item["role"] == "user" && text_matches(&Some(TextPattern::Is(prompt.to_owned())), item)
+            item["role"] == "user" && text_matches(Some(&TextPattern::Is(prompt.to_owned())), item)
         }
         ItemPattern::Item {
             kind,
@@ -140,12 +142,12 @@ fn item_matches(plan: &Plan, pattern: &ItemPattern, item: &Value) -> bool {
                 && call_id
                     .as_ref()
                     .is_none_or(|id| item["call_id"] == id.as_str())
-                && text_matches(text, item)
+                && text_matches(text.as_ref(), item)
         }
     }
 }
 
-fn text_matches(pattern: &Option<TextPattern>, item: &Value) -> bool {
+fn text_matches(pattern: Option<&TextPattern>, item: &Value) -> bool {
     let Some(pattern) = pattern else { return true };
     let text = text_of(item);
     match pattern {

@@ -61,7 +61,7 @@ pub trait Cases {
     fn first_version(&self, id: &str) -> usize {
         let applies = |v: &&str| matches!(self.plan(id, v), Ok(PlanFor::Applicable(_)));
         let reals: Vec<&str> = VERSIONS.iter().map(|v| v.real).collect();
-        reals.iter().position(|v| applies(&v)).unwrap_or(0)
+        reals.iter().position(applies).unwrap_or(0)
     }
 }
 

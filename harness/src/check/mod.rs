@@ -45,7 +45,7 @@ pub fn all() -> &'static [Checker] {
         },
         Checker {
             id: "item_ids",
-            law: "an item id is unique in a request and always names the same item",
+            law: "an item id is unique in a request and names the same item all through a window",
             run: item_ids::check,
         },
         Checker {

@@ -68,7 +68,8 @@ fn show(args: &ShowArgs, context: &Context) -> Result<String, Exit> {
             .unwrap_or_default()
     };
     let Some(number) = args.request else {
-        return Ok(list.iter().map(|value| format!("{value:#}\n")).collect());
+        let texts: Vec<String> = list.iter().map(|value| format!("{value:#}\n")).collect();
+        return Ok(texts.concat());
     };
     let one = number.checked_sub(1).and_then(|index| list.get(index));
     let one = one.ok_or_else(|| {

@@ -32,7 +32,7 @@ pub fn pending(root: &Path) -> Vec<Pending> {
             let path = entry.into_path();
             let below = path.strip_prefix(root).ok()?.to_str()?.to_owned();
             let name = below.strip_suffix(".new")?.to_owned();
-            name.ends_with(".snap").then_some(Pending { path, name })
+            (path.with_extension("").extension()? == "snap").then_some(Pending { path, name })
         })
         .collect();
     list.sort_by(|a, b| a.name.cmp(&b.name));

@@ -27,10 +27,8 @@ pub struct Difference {
 impl Difference {
     /// Place, field and both values.
     pub fn explain(&self) -> String {
-        let indented: String = explain(&self.change)
-            .lines()
-            .map(|line| format!("    {line}\n"))
-            .collect();
+        let indented = explain(&self.change).replace('\n', "\n    ");
+        let indented = format!("    {}\n", indented.trim_end());
         format!(
             "{}: {}\n    at {}\n{indented}",
             self.stream.name(),
@@ -208,7 +206,7 @@ mod tests {
         let list = differences(|text| text.replacen("Create it", "Create that", 1));
         assert_eq!(
             list[0].place,
-            "request 1 (turn), input item 0 (message user)".replace("0", "1")
+            "request 1 (turn), input item 1 (message user)"
         );
         assert!(
             list[0]

@@ -76,9 +76,8 @@ pub struct Deviations {
 
 /// 1-based line of a byte offset.
 pub(crate) fn line_of(text: &str, offset: usize) -> usize {
-    text.as_bytes()[..offset.min(text.len())]
-        .iter()
-        .filter(|b| **b == b'\n')
+    text[..text.floor_char_boundary(offset)]
+        .matches('\n')
         .count()
         + 1
 }

@@ -14,12 +14,13 @@ use crate::mask::{Masked, MaskedRequest};
 
 /// Scenarios an envelope is taken from. When changing it: bless every envelope again.
 pub const ENVELOPE_SCENARIOS: &[&str] = &[
-    "turn/plain_answer",
-    "turn/one_call",
-    "turn/interrupt_during_a_tool",
-    "compaction/local/manual",
-    "compaction/local/pre_turn",
-    "compaction/local/mid_turn",
+    "turn/answers_a_plain_question",
+    "turn/sends_the_output_of_a_call",
+    "turn/sends_reasoning_back_before_its_call",
+    "turn/records_an_interrupt_during_a_tool",
+    "compaction/local/story_compacts_before_the_next_turn",
+    "compaction/local/story_compacts_in_the_middle_of_the_turn",
+    "compaction/local/story_compacts_when_the_user_asks",
 ];
 
 /// Where a version puts base instructions.

@@ -113,9 +113,11 @@ impl Gate {
     /// Compares one recording and runs the checkers.
     pub fn judge(&self, case: &CaseInfo, subject: &Subject, masked: &Masked) -> Judgement {
         let mut out = Judgement::default();
-        let checked = check::run_all(masked);
-        out.findings
-            .extend(self.deviations.known_violations(&case.id, subject, checked));
+        let violations = check::run_all(masked);
+        out.findings.extend(
+            self.deviations
+                .known_violations(&case.id, subject, violations),
+        );
         for name in orphans(&self.folder(&case.id)) {
             let message = format!("golden/{}/{name} belongs to no version: delete it", case.id);
             out.finding("golden.orphan", message);

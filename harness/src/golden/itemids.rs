@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::fold::same;
+
 /// What was numbered so far.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Numbering {
@@ -55,7 +57,7 @@ impl Numbering {
                 m.shift_remove("id");
                 m
             });
-            (again.lengthen(&bare, prompt).to_string() == item.to_string()).then_some(bare)
+            same(&again.lengthen(&bare, prompt), item).then_some(bare)
         });
         self.note(item);
         short.unwrap_or_else(|| item.clone())

@@ -53,7 +53,7 @@ fn change(pending: &Pending) -> Result<String, StoreError> {
     let lines = text
         .lines()
         .map(|l| if l.starts_with("@@") { "@@" } else { l });
-    Ok(lines.map(|l| format!("{l}\n")).collect())
+    Ok(lines.flat_map(|l| [l, "\n"]).collect())
 }
 
 /// What to do with a group.
@@ -132,7 +132,7 @@ pub fn describe(group: &Group) -> String {
     let names: String = group
         .members
         .iter()
-        .map(|m| format!("{}\n", m.name))
+        .flat_map(|m| [m.name.as_str(), "\n"])
         .collect();
     format!(
         "{} pending with this change:\n{names}{}",

@@ -51,9 +51,7 @@ fn assert_lossless(masked: &Masked, envelope: &Envelope) {
     for (back, own) in files.iter().zip(&masked.rollouts) {
         assert!(
             same(&json!(back.records), &json!(own.records)),
-            "{:?}\n{:?}",
-            back,
-            own
+            "{back:?}\n{own:?}"
         );
     }
     let events = read_events(&parse(Stream::Events), &texts).expect("events read back");

@@ -131,7 +131,7 @@ pub(crate) fn lift(request: &MaskedRequest, envelope: &Envelope) -> Option<Lifte
             None => insert_at(body, 1, "instructions", "<base>".into()),
         },
         BasePlace::Input => {
-            if let Some(text) = lifted.input.first().and_then(|item| base_text(item)) {
+            if let Some(text) = lifted.input.first().and_then(base_text) {
                 lifted.base = Some(text);
                 lifted.input.remove(0);
             }
@@ -393,13 +393,13 @@ fn read_input(
     if let Some(first) = list.first()
         && first.get("$same_as").is_some()
     {
-        let last: usize = first
+        let end: usize = first
             .get("items")?
             .as_str()?
             .strip_prefix("0..=")?
             .parse()
             .ok()?;
-        input.extend_from_slice(memory.input.get(..=last)?);
+        input.extend_from_slice(memory.input.get(..=end)?);
         list = &list[1..];
     }
     let mut ids = memory.ids.clone();

@@ -263,7 +263,7 @@ const FREE: &[&str] = &[
     "arguments",
     "call_id",
     "content_items",
-    "dynamic_tools",
+    "description",
     "encrypted_content",
     "image_url",
     "inputSchema",

@@ -149,6 +149,19 @@ fn ids_of_scripts_in_no_known_form_stay() {
 }
 
 #[test]
+fn thread_ids_beside_tools_are_masked_and_schemas_are_not() {
+    let (id, other) = (fixture::id(1, 1), fixture::id(1, 2));
+    let line = json!({"type": "compacted", "payload": {"resume_metadata": {"dynamic_tools": {
+        "thread_id": id, "tools": [{"inputSchema": {"thread_id": other}, "description": other}],
+    }}}});
+    let record = rollout_of(&format!("{line}\n")).records.remove(0);
+    let tools = &record["payload"]["resume_metadata"]["dynamic_tools"];
+    assert_eq!(tools["thread_id"], "<thread:1>");
+    assert_eq!(tools["tools"][0]["inputSchema"]["thread_id"], other);
+    assert_eq!(tools["tools"][0]["description"], other);
+}
+
+#[test]
 fn every_mask_has_its_own_name_and_a_reason() {
     let names: Vec<_> = MASKS
         .iter()

@@ -27,12 +27,12 @@ fn status(result: &CaseResult) -> TestCaseStatus {
         Verdict::Passed => TestCaseStatus::success(),
         Verdict::Failed(findings) => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-            let text: String = findings
+            let text: Vec<String> = findings
                 .iter()
-                .map(|f| format!("{}: {}\n", f.id, f.message))
+                .map(|f| format!("{}: {}", f.id, f.message))
                 .collect();
             status.set_message(findings.first().map_or("", |f| f.id.as_str()));
-            status.set_description(format!("{text}rerun: {}", result.rerun()));
+            status.set_description(format!("{}\nrerun: {}", text.join("\n"), result.rerun()));
             status
         }
         Verdict::NotApplicable(why) | Verdict::NotRun(why) => {
