@@ -281,13 +281,6 @@ const FREE: &[&str] = &[
     "url",
 ];
 
-/// Whether an object says which thread it belongs to, as `dynamic_tools` of a checkpoint does.
-fn names_a_thread(value: &Value) -> bool {
-    value
-        .as_object()
-        .is_some_and(|map| map.keys().eq(["thread_id", "tools"]))
-}
-
 /// Keys that masks themselves introduce; a literal one gets one more `$`.
 const RESERVED: &[&str] = &["json", "raw", "no_newline"];
 
@@ -300,7 +293,7 @@ pub(crate) fn walk(value: &Value, site: Site<'_>, state: &mut State) -> Value {
                 let below = Site {
                     parent: site.key,
                     key,
-                    free: site.free || (FREE.contains(&key.as_str()) && !names_a_thread(child)),
+                    free: site.free || FREE.contains(&key.as_str()),
                     ..site
                 };
                 out.insert(text::escape_key(key, RESERVED), walk(child, below, state));
