@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::ports::HttpFailure;
+use crate::profile::Profile;
 
 /// Why a turn or a compaction failed.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,7 +63,7 @@ impl Failure {
     }
 
     /// From an answer that opened no stream.
-    pub(crate) fn from_http(failure: &HttpFailure) -> Self {
+    pub(crate) fn from_http(failure: &HttpFailure, profile: &Profile) -> Self {
         match failure {
             HttpFailure::Dropped => Self {
                 kind: FailureKind::ConnectionFailed,
@@ -70,9 +71,10 @@ impl Failure {
             },
             HttpFailure::Status { status: 500, .. } => Self {
                 kind: FailureKind::InternalServerError,
-                message: "We\u{2019}re currently experiencing high demand, which may cause \
-                          temporary errors."
-                    .to_owned(),
+                message: format!(
+                    "We{}re currently experiencing high demand, which may cause temporary errors.",
+                    profile.apostrophe
+                ),
             },
             HttpFailure::Status { status: 400, body } => Self {
                 kind: FailureKind::InvalidRequest,

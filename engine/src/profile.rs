@@ -90,6 +90,8 @@ pub struct Profile {
     pub always_parallel: bool,
     /// `reasoning` is an object, else `null` without summaries.
     pub reasoning_always: bool,
+    /// Apostrophe in error texts.
+    pub apostrophe: char,
     /// Content parts keep `annotations` and `logprobs` (history.md §1).
     pub keeps_part_extras: bool,
     /// A resume writes the thread's settings (0.164).
@@ -129,6 +131,7 @@ impl Profile {
             output_limit_override: false,
             always_parallel: false,
             reasoning_always: false,
+            apostrophe: '\'',
             keeps_part_extras: false,
             settings_at_resume: false,
             environment_dates: true,
@@ -156,6 +159,7 @@ impl Profile {
             output_limit_override: true,
             always_parallel: true,
             reasoning_always: true,
+            apostrophe: '\u{2019}',
             keeps_part_extras: true,
             settings_at_resume: true,
             environment_dates: false,

@@ -240,7 +240,7 @@ impl Session {
             match self.ports.sampler.sample(request.clone()).await {
                 Ok(stream) => return Ok(stream),
                 Err(failure) => {
-                    let failure = Failure::from_http(&failure);
+                    let failure = Failure::from_http(&failure, &self.profile);
                     let again = !matches!(
                         failure.kind,
                         FailureKind::InvalidRequest | FailureKind::TooManyRequests
@@ -336,7 +336,8 @@ impl Session {
                 self.prepare(&mut item, &turn.id, false);
                 item.meta.user_input_order = Some(self.take_order());
                 self.retain(&mut item, &turn.id, "assistant", true);
-                turn.last_agent_message = Some(item.texts().concat());
+                let text = item.texts().concat();
+                turn.last_agent_message = Some(text).filter(|text| !text.trim().is_empty());
                 self.announce_message(turn, &item);
             }
             "reasoning" => {

@@ -8,7 +8,8 @@
 //! alone, so that the breach shows. Ordinals belong to positions, not to records, and stay.
 //!
 //! Client events have the same race: start and end of a tool call stand anywhere before the next
-//! report of usage. They are gathered there, in the order in which the calls started.
+//! report of usage, and calls that run together start in any order (0.164+). They are gathered
+//! there, in the order of their ids.
 
 use serde_json::Value;
 
@@ -110,7 +111,7 @@ pub(crate) fn canonical_events(events: &[ClientEvent]) -> Vec<&ClientEvent> {
                 held.push((id, event));
             }
             ClientEvent::TokenUsage { .. } | ClientEvent::TurnEnded { .. } => {
-                out.extend(by_start(std::mem::take(&mut held)));
+                out.extend(by_call(std::mem::take(&mut held)));
                 out.push(event);
             }
             ClientEvent::TurnStarted { .. }
@@ -120,24 +121,14 @@ pub(crate) fn canonical_events(events: &[ClientEvent]) -> Vec<&ClientEvent> {
             | ClientEvent::Error { .. } => out.push(event),
         }
     }
-    out.extend(by_start(held));
+    out.extend(by_call(held));
     out
 }
 
-/// The same events, those of one call together, calls in the order of their first event.
-fn by_start<'a>(held: Vec<(&'a str, &'a ClientEvent)>) -> Vec<&'a ClientEvent> {
-    let mut calls: Vec<&str> = Vec::new();
-    for (id, _) in &held {
-        if !calls.contains(id) {
-            calls.push(id);
-        }
-    }
-    let of = |call: &'a str| {
-        held.iter()
-            .filter(move |(id, _)| *id == call)
-            .map(|(_, e)| *e)
-    };
-    calls.into_iter().flat_map(of).collect()
+/// The same events, those of one call together, calls in the order of their ids.
+fn by_call<'a>(mut held: Vec<(&'a str, &'a ClientEvent)>) -> Vec<&'a ClientEvent> {
+    held.sort_by_key(|(id, _)| *id);
+    held.into_iter().map(|(_, event)| event).collect()
 }
 
 #[cfg(test)]
@@ -239,8 +230,8 @@ mod tests {
             window: None,
         };
         let list = [
-            started("a"),
             started("b"),
+            started("a"),
             ended("b"),
             warning.clone(),
             ended("a"),
