@@ -122,7 +122,7 @@ impl Cases for SuiteCases {
         match self.load(id)?.plan(&version) {
             Ok(Resolved::Applicable(plan)) => Ok(PlanFor::Applicable(plan)),
             Ok(Resolved::NotApplicable(reason)) => Ok(PlanFor::NotApplicable(reason)),
-            Err(error) => Err(from_scenario(&[error])),
+            Err(error) => Err(from_scenario(&[*error])),
         }
     }
 }

@@ -206,7 +206,7 @@ pub const STRUCTURAL: &[(&str, &str)] = &[
     ("rollout_name", "holds the start time and the thread id"),
     (
         "parallel_completion_order",
-        "paginated rollouts: completions race with outputs",
+        "completions of tools race with the open stream and with each other",
     ),
     (
         "places",
@@ -242,8 +242,7 @@ pub fn mask(recording: &Recording) -> Masked {
         .iter()
         .map(|f| rollout::file(f, &mut state))
         .collect();
-    let events = recording
-        .events
+    let events = order::canonical_events(&recording.events)
         .iter()
         .map(|e| events::event(e, &mut state))
         .collect();
