@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::events::Event;
 use crate::items::{self, Item};
+use crate::profile::Profile;
 use crate::session::Session;
 use crate::turn::Turn;
 
@@ -113,19 +114,27 @@ impl Session {
         let text = item.texts().concat();
         self.commit(item);
         let id = self.ports.ids.uuid();
-        let shown: Vec<Value> = parts.iter().map(client_part).collect();
-        let seen = match shown.as_slice() {
+        let stored: Vec<Value> = parts.iter().map(stored_part).collect();
+        let seen = match stored.as_slice() {
             [only] if only["type"] == "text" => only["text"].clone(),
-            _ => json!(shown),
+            _ => parts
+                .iter()
+                .map(|part| client_part(part, &self.profile))
+                .collect(),
         };
         self.announce_item("userMessage", &id, seen);
         if self.recorder.paginated() {
-            let completed = json!({"type": "UserMessage", "id": id, "content": shown});
+            let completed = json!({"type": "UserMessage", "id": id, "content": stored});
             self.record_item_completed(&turn.id, &completed);
         } else {
             let images: Vec<&Value> = parts.iter().filter_map(|part| part.get("url")).collect();
-            let event = json!({"type": "user_message", "message": text, "images": images,
-                "local_images": [], "text_elements": []});
+            let mut event = json!({"type": "user_message", "message": text, "images": images,
+                "local_images": []});
+            if self.profile.wide_metadata {
+                event["audio"] = json!([]);
+                event["local_audio"] = json!([]);
+            }
+            event["text_elements"] = json!([]);
             self.recorder.event(event);
         }
     }
@@ -134,7 +143,9 @@ impl Session {
 /// A part of the user's input as a content part.
 fn wire_part(part: &Value) -> Value {
     match part["type"].as_str() {
-        Some("image") => json!({"type": "input_image", "image_url": part["url"]}),
+        Some("image") => {
+            json!({"type": "input_image", "image_url": part["url"], "detail": "high"})
+        }
         _ => json!({"type": "input_text", "text": part["text"]}),
     }
 }
@@ -146,10 +157,21 @@ fn part_kind(part: &Value) -> &'static str {
     }
 }
 
-/// A part of the user's input as the client sees it.
-fn client_part(part: &Value) -> Value {
+/// A part of the user's input as an `item_completed` line holds it.
+fn stored_part(part: &Value) -> Value {
     match part["type"].as_str() {
-        Some("image") => part.clone(),
+        Some("image") => json!({"type": "image", "image_url": part["url"]}),
+        _ => json!({"type": "text", "text": part["text"], "text_elements": []}),
+    }
+}
+
+/// A part of the user's input as the client sees it.
+fn client_part(part: &Value, profile: &Profile) -> Value {
+    match part["type"].as_str() {
+        Some("image") if profile.wide_metadata => {
+            json!({"type": "image", "url": part["url"], "detail": null})
+        }
+        Some("image") => json!({"type": "image", "detail": null, "url": part["url"]}),
         _ => json!({"type": "text", "text": part["text"], "text_elements": []}),
     }
 }

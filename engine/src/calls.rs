@@ -36,6 +36,8 @@ type Running = FuturesUnordered<LocalBoxFuture<'static, (usize, ToolOutcome)>>;
 /// The calls of one sampling.
 #[derive(Default)]
 pub(crate) struct Calls {
+    /// Sequence of the newest item in the request.
+    pub(crate) asked: u64,
     pub(crate) pending: Vec<Pending>,
     pub(crate) running: Running,
     pub(crate) waiting: VecDeque<usize>,
@@ -169,7 +171,10 @@ impl Session {
             ToolOutcome::Answered { content, success } => {
                 (wire_output(&content), content, success, None)
             }
-            ToolOutcome::Refused => (json!(REFUSED), Vec::new(), false, Some(REFUSED)),
+            ToolOutcome::Refused => {
+                let content = json!({"type": "inputText", "text": REFUSED});
+                (json!(REFUSED), vec![content], false, None)
+            }
         };
         call.output = Some(output);
         let call = &calls.pending[index];
@@ -239,7 +244,9 @@ fn wire_output(content: &[Value]) -> Value {
         return only["text"].clone();
     }
     let part = |part: &Value| match part["type"].as_str() {
-        Some("inputImage") => json!({"type": "input_image", "image_url": part["imageUrl"]}),
+        Some("inputImage") => {
+            json!({"type": "input_image", "image_url": part["imageUrl"], "detail": "high"})
+        }
         _ => json!({"type": "input_text", "text": part["text"]}),
     };
     Value::Array(content.iter().map(part).collect())

@@ -4,7 +4,7 @@
 //! initial context goes (compaction.md §3).
 
 use serde_json::{Map, Value, json};
-use tracing::{Instrument, info_span};
+use tracing::{Instrument, debug, info_span};
 
 use crate::context;
 use crate::error::{Failure, FailureKind};
@@ -27,6 +27,8 @@ pub const KEPT_USER_TOKENS: u64 = 20_000;
 /// One finished compaction answer.
 struct Answer {
     response_id: String,
+    /// Last text of the answer that is not blank.
+    text: Option<String>,
 }
 
 impl Session {
@@ -54,7 +56,7 @@ impl Session {
 
     /// `thread/compact/start`: a turn of its own.
     pub async fn run_compaction(&mut self) -> TurnEnd {
-        let turn = self.start_turn(None);
+        let turn = self.start_turn(None, false);
         let metadata = CompactionMetadata {
             trigger: "manual",
             reason: "user_requested",
@@ -84,6 +86,34 @@ impl Session {
         self.compact(turn, metadata, true).await
     }
 
+    /// Compacts after a finished turn that is over the threshold (0.164+, compaction.md row 53). A
+    /// failure leaves turn and history as they are.
+    pub(crate) async fn compact_post_turn(&mut self, turn: &Turn) {
+        let percent = self
+            .settings
+            .post_turn_percent
+            .filter(|_| self.profile.usage_records);
+        let (Some(percent), Some(window)) = (percent, self.settings.effective_window()) else {
+            return;
+        };
+        let threshold = window * percent / 100;
+        let limit = self
+            .settings
+            .total_limit()
+            .map_or(threshold, |limit| limit.min(threshold));
+        if self.total_tokens() < limit {
+            return;
+        }
+        let metadata = CompactionMetadata {
+            trigger: "auto",
+            reason: "context_limit",
+            phase: "post_turn",
+        };
+        if let Err(failure) = self.compact(turn, metadata, true).await {
+            debug!(message = %failure.message, "post-turn compaction failed");
+        }
+    }
+
     async fn compact(
         &mut self,
         turn: &Turn,
@@ -100,11 +130,20 @@ impl Session {
             kind: "contextCompaction",
             id: id.clone(),
         });
+        let post_turn = metadata.phase == "post_turn";
+        if metadata.trigger == "auto" {
+            self.counters.injected += 1;
+        }
         let answer = self
             .ask_for_summary(turn, metadata)
             .instrument(span)
             .await?;
-        self.install(turn, &answer, inject);
+        let summary = match (answer.text.clone(), post_turn) {
+            (Some(text), true) => text,
+            (None, true) => return Err(Failure::disconnected("the answer has no text")),
+            (_, false) => self.last_assistant_text(),
+        };
+        self.install(turn, &answer, &summary, inject);
         self.announce_compaction(turn, id);
         Ok(())
     }
@@ -159,6 +198,7 @@ impl Session {
         let mut stream = self.open(request).await?;
         self.emit_token_count();
         let inbox = self.inbox();
+        let recorded = !matches!(purpose, Purpose::Compaction(m) if m.phase == "post_turn");
         let mut outputs = Vec::new();
         loop {
             if inbox.is_interrupted() {
@@ -179,7 +219,7 @@ impl Session {
             };
             match event["type"].as_str() {
                 Some("response.output_item.done") => {
-                    if let Some(item) = items::from_json(&event["item"]) {
+                    if let Some(item) = items::from_json(&event["item"], &self.profile) {
                         if self.profile.keeps_failed_compaction_items {
                             self.record_compaction_output(turn, item);
                         } else {
@@ -188,7 +228,8 @@ impl Session {
                     }
                 }
                 Some("response.completed") => {
-                    for item in outputs {
+                    let text = outputs.iter().rev().find_map(assistant_text);
+                    for item in outputs.into_iter().filter(|_| recorded) {
                         self.record_compaction_output(turn, item);
                     }
                     let response = &event["response"];
@@ -196,7 +237,7 @@ impl Session {
                     let usage = Usage::from_response(&response["usage"]);
                     self.record_usage(usage, &turn.id, &response_id);
                     self.emit_token_count();
-                    return Ok(Answer { response_id });
+                    return Ok(Answer { response_id, text });
                 }
                 Some("response.failed") => return Err(Failure::from_failed(&event["response"])),
                 Some("response.incomplete") => {
@@ -219,8 +260,7 @@ impl Session {
     }
 
     /// Replaces the history, opens the next window and writes the checkpoint.
-    fn install(&mut self, turn: &Turn, answer: &Answer, inject: bool) {
-        let summary = self.last_assistant_text();
+    fn install(&mut self, turn: &Turn, answer: &Answer, summary: &str, inject: bool) {
         let message = format!("{}\n{summary}", texts::SUMMARY_PREFIX);
         let mut kept = self.kept_user_messages();
         if inject {
@@ -235,13 +275,9 @@ impl Session {
             kept.splice(at..at, full);
         }
         kept.push(self.summary_item(turn, &message));
-        if self.profile.sequences {
-            for item in kept
-                .iter_mut()
-                .filter(|item| item.meta.sampled_through == 0)
-            {
-                item.meta.sampled_through = self.counters.sampled;
-            }
+        if let Some(first) = kept.first_mut() {
+            // Seen on 0.171.0; what the number means for a kept item is not known.
+            first.meta.sampled_through = self.counters.sampled;
         }
         let previous = std::mem::replace(&mut self.window.id, self.ports.ids.uuid());
         self.window.number += 1;
@@ -310,9 +346,7 @@ impl Session {
             .items()
             .iter()
             .rev()
-            .filter(|item| item.kind() == "message" && item.role() == "assistant")
-            .map(|item| item.texts().concat())
-            .find(|text| !text.trim().is_empty())
+            .find_map(assistant_text)
             .unwrap_or_default()
     }
 
@@ -353,18 +387,38 @@ impl Session {
                 left -= cost;
                 kept.push(self.without_images(item));
             } else {
-                let cut = truncate::middle(&text.concat(), Budget::of_tokens(left));
                 let mut item = item.clone();
-                item.payload.insert(
-                    "content".to_owned(),
-                    json!([{"type": "input_text", "text": cut}]),
-                );
+                if let Some(cut) = truncate::split(&text.concat(), Budget::of_tokens(left)) {
+                    self.cut_message(&mut item, cut);
+                }
                 kept.push(item);
                 left = 0;
             }
         }
         kept.reverse();
         kept
+    }
+
+    /// Writes head, marker and tail: in one part on 0.144.6, in three later.
+    fn cut_message(&self, item: &mut Item, cut: [String; 3]) {
+        let part = |text: &str| json!({"type": "input_text", "text": text});
+        if self.profile.joins_kept_parts {
+            let content = json!([part(&cut.concat())]);
+            item.payload.insert("content".to_owned(), content);
+            return;
+        }
+        let content: Vec<Value> = cut.iter().map(|text| part(text)).collect();
+        item.payload
+            .insert("content".to_owned(), Value::Array(content));
+        let user = json!({"provenance": {"type": "user"}});
+        let marker = json!({"provenance": {"type": "harness", "hook": false}});
+        let kinds = json!(["user.text", "unknown", "user.text"]);
+        item.passthrough
+            .insert("content_item_kinds".to_owned(), kinds);
+        item.passthrough.insert(
+            "content_item_metadata".to_owned(),
+            json!([user, marker, user]),
+        );
     }
 
     fn without_images(&self, item: &Item) -> Item {
@@ -439,10 +493,10 @@ impl Session {
             "verified_answers": [],
             "incomplete": false,
             "user_messages": list(&self.retained.user),
-            "user_messages_incomplete": false,
+            "user_messages_incomplete": self.retained.user_dropped,
             "assistant_messages": list(&self.retained.assistant),
-            "assistant_messages_incomplete": false,
-            "next_order": self.counters.order,
+            "assistant_messages_incomplete": self.retained.assistant_dropped,
+            "next_order": self.inbox.next_order(),
         })
     }
 
@@ -462,18 +516,26 @@ impl Session {
         }
         map.insert("multi_agent_version".to_owned(), json!("disabled"));
         map.insert("last_started_turn_id".to_owned(), json!(turn));
-        map.insert(
-            "turn_attribution".to_owned(),
-            rollout::turn_attribution(turn),
-        );
-        map.insert(
-            "previous_turn_settings".to_owned(),
+        if let Some(attributed) = &self.attributed_turn {
+            let attribution = rollout::turn_attribution(attributed);
+            map.insert("turn_attribution".to_owned(), attribution);
+        }
+        let previous = self.attributed_turn.as_ref().map_or(Value::Null, |_| {
             json!({
                 "model": self.settings.model.slug,
                 "comp_hash": self.settings.model.comp_hash,
                 "realtime_active": false,
-            }),
-        );
+            })
+        });
+        map.insert("previous_turn_settings".to_owned(), previous);
         Value::Object(map)
     }
+}
+
+/// Text of an assistant message that is not blank.
+fn assistant_text(item: &Item) -> Option<String> {
+    if item.kind() != "message" || item.role() != "assistant" {
+        return None;
+    }
+    Some(item.texts().concat()).filter(|text| !text.trim().is_empty())
 }

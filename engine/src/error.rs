@@ -143,17 +143,15 @@ impl Failure {
             FailureKind::TooManyRequests => {
                 json!({"responseTooManyFailedAttempts": {"httpStatusCode": 429}})
             }
-            FailureKind::StreamDisconnected
-            | FailureKind::Incomplete
-            | FailureKind::ConnectionFailed => {
-                json!({"responseStreamDisconnected": {"httpStatusCode": null}})
-            }
             FailureKind::UsageLimit => json!("usageLimitExceeded"),
             FailureKind::Overloaded => json!("serverOverloaded"),
             FailureKind::UnexpectedStatus(status) => {
                 json!({"httpConnectionFailed": {"httpStatusCode": status}})
             }
-            FailureKind::InvalidRequest
+            FailureKind::StreamDisconnected
+            | FailureKind::Incomplete
+            | FailureKind::ConnectionFailed
+            | FailureKind::InvalidRequest
             | FailureKind::Rejected
             | FailureKind::RateLimited
             | FailureKind::Interrupted => json!("other"),

@@ -183,7 +183,13 @@ mod tests {
     use crate::items::from_json;
 
     fn history(values: &[Value]) -> History {
-        History::new(values.iter().filter_map(from_json).collect())
+        History::new({
+            let profile = crate::profile::Profile::of(crate::profile::Version::V171);
+            values
+                .iter()
+                .filter_map(|value| from_json(value, &profile))
+                .collect()
+        })
     }
 
     fn shape(history: &History) -> Vec<String> {

@@ -33,6 +33,8 @@ pub struct Meta {
     pub mcp_attribution: bool,
     /// Cut limit of a tool output in tokens.
     pub fallback_token_limit: Option<u64>,
+    /// The thread began with supplied items: its attribution has no checkpoint (0.171).
+    pub supplied_thread: bool,
     /// The item came from a compaction answer.
     pub compaction_output: bool,
 }
@@ -271,7 +273,7 @@ enum Presence {
 }
 
 /// An item as the binary stores it, or `None` where it stores nothing.
-pub fn from_json(value: &Value) -> Option<Item> {
+pub fn from_json(value: &Value, profile: &Profile) -> Option<Item> {
     let object = value.as_object()?;
     let mut kind = object.get("type")?.as_str()?;
     if kind == "compaction_summary" {
@@ -294,10 +296,23 @@ pub fn from_json(value: &Value) -> Option<Item> {
             }
         }
     }
-    if kind == "message" && !valid_message(&map) {
-        return None;
+    if kind == "message" {
+        if !valid_message(&map) {
+            return None;
+        }
+        if !profile.keeps_part_extras {
+            strip_parts(&mut map);
+        }
     }
     Some(Item::new(map))
+}
+
+/// Leaves only what 0.144.6 knows of a content part.
+fn strip_parts(map: &mut Map<String, Value>) {
+    let parts = map.get_mut("content").and_then(Value::as_array_mut);
+    for part in parts.into_iter().flatten().filter_map(Value::as_object_mut) {
+        part.retain(|key, _| ["type", "text", "image_url", "detail"].contains(&key.as_str()));
+    }
 }
 
 /// Roles other than `system` with parts of known types.
@@ -320,7 +335,7 @@ mod tests {
     use crate::profile::Version;
 
     fn wire(version: Version, value: &Value) -> Option<Value> {
-        from_json(value).map(|item| item.wire(&Profile::of(version)))
+        from_json(value, &Profile::of(version)).map(|item| item.wire(&Profile::of(version)))
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! All ports run on one thread. Everything that an implementation returns is recorded, so it has
 //! to be the same for the same run.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -141,7 +141,8 @@ pub struct Ports {
 /// What the client sends into a running turn.
 #[derive(Debug, Default)]
 pub struct Inbox {
-    steers: RefCell<VecDeque<Vec<Value>>>,
+    steers: RefCell<VecDeque<(u64, Vec<Value>)>>,
+    next_order: Cell<u64>,
     interrupted: RefCell<bool>,
     cut: RefCell<bool>,
     changed: Notify,
@@ -150,7 +151,8 @@ pub struct Inbox {
 impl Inbox {
     /// Adds user input to the running turn.
     pub fn steer(&self, parts: Vec<Value>) {
-        self.steers.borrow_mut().push_back(parts);
+        let order = self.take_order();
+        self.steers.borrow_mut().push_back((order, parts));
         *self.cut.borrow_mut() = true;
         self.changed.notify_one();
     }
@@ -167,7 +169,7 @@ impl Inbox {
     }
 
     /// Takes all waiting input.
-    pub(crate) fn take_steers(&self) -> Vec<Vec<Value>> {
+    pub(crate) fn take_steers(&self) -> Vec<(u64, Vec<Value>)> {
         self.steers.borrow_mut().drain(..).collect()
     }
 
@@ -179,6 +181,23 @@ impl Inbox {
     /// Takes the wish to cut the open stream, set by a steer since it was last taken.
     pub(crate) fn take_cut(&self) -> bool {
         std::mem::take(&mut *self.cut.borrow_mut())
+    }
+
+    /// Next order among inputs, calls and answers; given when an input arrives.
+    pub(crate) fn take_order(&self) -> u64 {
+        let order = self.next_order.get();
+        self.next_order.set(order + 1);
+        order
+    }
+
+    /// The order that the next input would get.
+    pub(crate) fn next_order(&self) -> u64 {
+        self.next_order.get()
+    }
+
+    /// Goes on counting at `order`.
+    pub(crate) fn set_next_order(&self, order: u64) {
+        self.next_order.set(order);
     }
 
     /// Forgets an interrupt and a cut; waiting input stays.

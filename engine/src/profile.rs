@@ -90,6 +90,8 @@ pub struct Profile {
     pub always_parallel: bool,
     /// `reasoning` is an object, else `null` without summaries.
     pub reasoning_always: bool,
+    /// Content parts keep `annotations` and `logprobs` (history.md §1).
+    pub keeps_part_extras: bool,
     /// A resume writes the thread's settings (0.164).
     pub settings_at_resume: bool,
     /// The environment context names date and time zone (switched off by config later).
@@ -127,6 +129,7 @@ impl Profile {
             output_limit_override: false,
             always_parallel: false,
             reasoning_always: false,
+            keeps_part_extras: false,
             settings_at_resume: false,
             environment_dates: true,
         };
@@ -153,6 +156,7 @@ impl Profile {
             output_limit_override: true,
             always_parallel: true,
             reasoning_always: true,
+            keeps_part_extras: true,
             settings_at_resume: true,
             environment_dates: false,
             ..v144.clone()

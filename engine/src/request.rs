@@ -322,8 +322,48 @@ fn function(tool: &Tool) -> Value {
         "name": tool.name,
         "description": tool.description,
         "strict": false,
-        "parameters": tool.parameters,
+        "parameters": schema(&tool.parameters),
     })
+}
+
+/// A JSON Schema with its keys in the binary's order and its properties sorted by name.
+fn schema(value: &Value) -> Value {
+    const ORDER: [&str; 6] = [
+        "type",
+        "description",
+        "enum",
+        "items",
+        "properties",
+        "required",
+    ];
+    let Some(map) = value.as_object() else {
+        return value.clone();
+    };
+    let mut out = Map::new();
+    let rest = map
+        .keys()
+        .map(String::as_str)
+        .filter(|key| !ORDER.contains(key));
+    for key in ORDER.into_iter().chain(rest) {
+        let Some(child) = map.get(key) else { continue };
+        let child = match (key, child) {
+            ("properties", Value::Object(properties)) => {
+                let mut names: Vec<&String> = properties.keys().collect();
+                names.sort();
+                names
+                    .into_iter()
+                    .map(|name| (name.clone(), schema(&properties[name])))
+                    .collect()
+            }
+            ("items", items) => schema(items),
+            (_, other) => other.clone(),
+        };
+        out.insert(key.to_owned(), child);
+    }
+    if out.get("type").is_some_and(|kind| kind == "array") && !out.contains_key("items") {
+        out.insert("items".to_owned(), json!({"type": "string"}));
+    }
+    Value::Object(out)
 }
 
 /// Shape as seen on 0.144.6, wording ours at equal length where it is longer than a line.

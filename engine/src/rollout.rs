@@ -66,7 +66,9 @@ impl Recorder {
     pub fn item(&mut self, item: &Item, profile: &Profile) {
         let metadata = profile
             .usage_records
-            .then(|| item_metadata(&item.meta, profile));
+            .then(|| item_metadata(&item.meta, profile))
+            // Metadata that says nothing is left out (0.164.0; 0.171.0 always has its sequences).
+            .filter(|metadata| metadata.as_object().is_some_and(|map| map.len() > 1));
         self.line("response_item", item.stored(), metadata);
     }
 }
@@ -131,10 +133,20 @@ pub fn item_metadata(meta: &Meta, profile: &Profile) -> Value {
         set("fallback_token_limit_override", json!(tokens));
     }
     if meta.mcp_attribution {
-        set("mcp_attribution", json!({"status": "none"}));
+        let status = if meta.supplied_thread {
+            json!({"status": "attribution_error", "error_reason": "history_missing_checkpoint"})
+        } else {
+            json!({"status": "none"})
+        };
+        set("mcp_attribution", status);
     }
     if profile.sequences {
-        set("model_search_state", json!("unused"));
+        let state = if meta.supplied_thread {
+            "search_mcp"
+        } else {
+            "unused"
+        };
+        set("model_search_state", json!(state));
     }
     Value::Object(map)
 }
@@ -222,13 +234,19 @@ pub fn turn_attribution(turn: &str) -> Value {
 }
 
 /// `task_started`
-pub fn task_started(settings: &Settings, profile: &Profile, turn: &str, at_s: u64) -> Value {
+pub fn task_started(
+    settings: &Settings,
+    profile: &Profile,
+    turn: &str,
+    at_s: u64,
+    by_user: bool,
+) -> Value {
     let mut map = Map::new();
     let mut set = |key: &str, value: Value| {
         map.insert(key.to_owned(), value);
     };
     set("type", json!("task_started"));
-    if profile.wide_metadata {
+    if profile.wide_metadata && by_user {
         set("turn_attribution", turn_attribution(turn));
     }
     set("turn_id", json!(turn));

@@ -74,7 +74,7 @@ pub fn read(lines: &[Value], profile: &Profile, settings: &Settings) -> Found {
         match line["type"].as_str() {
             Some("session_meta") if found.thread.is_empty() => found.meta(payload),
             Some("response_item") => found.item(payload, &line["metadata"], profile, settings),
-            Some("compacted") => found.compacted(payload),
+            Some("compacted") => found.compacted(payload, profile),
             Some("turn_context") => found.turn_context(payload),
             Some("token_usage_record") => {
                 found.thread_usage = usage(&payload["thread_token_usage"]);
@@ -97,7 +97,7 @@ impl Found {
     }
 
     fn item(&mut self, payload: &Value, metadata: &Value, profile: &Profile, settings: &Settings) {
-        let Some(mut item) = stored_item(payload, metadata) else {
+        let Some(mut item) = stored_item(payload, metadata, profile) else {
             return;
         };
         self.counters.history += 1;
@@ -115,12 +115,7 @@ impl Found {
             self.counters.injected += 1;
         }
         if let (Some(order), Some(source)) = (item.meta.user_input_order, &item.meta.retained) {
-            if source.role == "user" {
-                self.retained.user.push((order, source.clone()));
-                self.retained.assistant.clear();
-            } else {
-                self.retained.assistant.push((order, source.clone()));
-            }
+            self.retained.push(order, source.clone());
         }
         if item.kind().ends_with("_output")
             && let Some(output) = item.payload.get("output")
@@ -132,7 +127,7 @@ impl Found {
         self.history.push(item);
     }
 
-    fn compacted(&mut self, payload: &Value) {
+    fn compacted(&mut self, payload: &Value, profile: &Profile) {
         let Some(history) = payload["replacement_history"].as_array() else {
             return;
         };
@@ -144,7 +139,7 @@ impl Found {
             .iter()
             .enumerate()
             .filter_map(|(index, value)| {
-                stored_item(value, metadata.get(index).unwrap_or(&Value::Null))
+                stored_item(value, metadata.get(index).unwrap_or(&Value::Null), profile)
             })
             .collect();
         let newest = kept
@@ -207,8 +202,8 @@ fn usage(record: &Value) -> Usage {
     }
 }
 
-fn stored_item(payload: &Value, metadata: &Value) -> Option<Item> {
-    let mut item = items::from_json(payload)?;
+fn stored_item(payload: &Value, metadata: &Value, profile: &Profile) -> Option<Item> {
+    let mut item = items::from_json(payload, profile)?;
     if let Some(passthrough) = payload["internal_chat_message_metadata_passthrough"].as_object() {
         item.passthrough.clone_from(passthrough);
     }
@@ -219,6 +214,7 @@ fn stored_item(payload: &Value, metadata: &Value) -> Option<Item> {
         user_input_order: metadata["user_input_order"].as_u64(),
         mcp_attribution: metadata["mcp_attribution"].is_object(),
         fallback_token_limit: metadata["fallback_token_limit_override"].as_u64(),
+        supplied_thread: false,
         compaction_output: metadata["compaction_output"] == Value::Bool(true),
     };
     Some(item)

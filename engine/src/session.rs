@@ -44,7 +44,7 @@ pub struct Counters {
     pub history: u64,
     /// Sequence of the newest item a model has seen.
     pub sampled: u64,
-    /// Next order among inputs, calls and answers.
+    /// Next order among inputs, calls and answers, as read from a rollout.
     pub order: u64,
     /// Batches injected between turns.
     pub injected: u64,
@@ -55,8 +55,32 @@ pub struct Counters {
 pub struct RetainedTexts {
     /// The user's texts with their order.
     pub user: Vec<(u64, Retained)>,
-    /// The assistant's texts since the newest user text, with their order.
+    /// The assistant's texts with their order; a later text takes the place of one with its id.
     pub assistant: Vec<(u64, Retained)>,
+    /// A text of the user was dropped.
+    pub user_dropped: bool,
+    /// A text of the assistant was dropped.
+    pub assistant_dropped: bool,
+}
+
+/// Texts of one role that are retained (0.164+).
+const RETAINED_TEXTS_MAX: usize = 8;
+
+impl RetainedTexts {
+    /// Retains a text; the oldest of its role goes when there are too many.
+    pub(crate) fn push(&mut self, order: u64, source: Retained) {
+        let (texts, dropped) = if source.role == "user" {
+            (&mut self.user, &mut self.user_dropped)
+        } else {
+            (&mut self.assistant, &mut self.assistant_dropped)
+        };
+        texts.retain(|(_, known)| known.message_id != source.message_id);
+        texts.push((order, source));
+        if texts.len() > RETAINED_TEXTS_MAX {
+            texts.remove(0);
+            *dropped = true;
+        }
+    }
 }
 
 /// A thread.
@@ -87,6 +111,10 @@ pub struct Session {
     /// Input tokens of the first response of the window.
     pub(crate) prefill: Option<i64>,
     pub(crate) base_id: String,
+    /// Newest turn that a user began.
+    pub(crate) attributed_turn: Option<String>,
+    /// The thread began with supplied items.
+    pub(crate) supplied: bool,
     /// Turn whose context a compaction has already recorded.
     pub(crate) context_turn: Option<String>,
     created: String,
@@ -141,6 +169,8 @@ impl Session {
             history_initialization: "new",
             prefill: None,
             base_id,
+            attributed_turn: None,
+            supplied: false,
             context_turn: None,
             created,
         }
@@ -159,6 +189,7 @@ impl Session {
         session.info = found.info;
         session.thread_usage = found.thread_usage;
         session.counters = found.counters;
+        session.inbox.set_next_order(found.counters.order);
         session.retained = found.retained;
         session.prefill = None;
         if let Some(cwd) = found.cwd {
@@ -181,6 +212,7 @@ impl Session {
         if session.profile.settings_at_resume {
             session.record_settings();
         }
+        session.report_usage();
         session
     }
 
@@ -193,8 +225,7 @@ impl Session {
     ) -> Self {
         let mut session = Self::new(profile, settings, ports);
         session.history_initialization = "supplied_history";
-        session.begin();
-        session.inject(supplied);
+        session.supply(supplied);
         session
     }
 
@@ -230,10 +261,36 @@ impl Session {
     /// Puts items into the history between turns.
     pub fn inject(&mut self, values: &[Value]) {
         self.begin();
-        self.counters.injected += 1;
         let turn = format!("auto-compact-{}", self.counters.injected);
-        for item in values.iter().filter_map(items::from_json) {
+        self.counters.injected += 1;
+        for item in self.parse(values) {
             self.record_injected(item, &turn);
+        }
+    }
+
+    fn parse(&self, values: &[Value]) -> Vec<Item> {
+        values
+            .iter()
+            .filter_map(|value| items::from_json(value, &self.profile))
+            .collect()
+    }
+
+    /// Takes items as they are: no turn, no time, no metadata.
+    fn supply(&mut self, values: &[Value]) {
+        self.begin();
+        self.supplied = true;
+        for mut item in self.parse(values) {
+            self.prepare(&mut item, "", false);
+            item.passthrough.clear();
+            if item.kind() == "message" && item.role() == "user" {
+                self.take_order();
+            }
+            self.recorder.line("response_item", item.stored(), None);
+            self.history.push(item);
+        }
+        if self.profile.wide_metadata {
+            self.record_settings();
+            self.settings_recorded = false;
         }
     }
 
@@ -252,7 +309,7 @@ impl Session {
         self.prepare(&mut item, turn, true);
         if let Some(role) = role.filter(|_| is_message) {
             item.meta.user_input_order = Some(self.take_order());
-            item.meta.mcp_attribution = role == "user";
+            item.meta.mcp_attribution |= role == "user";
             self.retain(&mut item, turn, role, false);
         }
         self.commit(item);
@@ -286,9 +343,7 @@ impl Session {
     }
 
     pub(crate) fn take_order(&mut self) -> u64 {
-        let order = self.counters.order;
-        self.counters.order += 1;
-        order
+        self.inbox.take_order()
     }
 
     /// Gives id, passthrough and sequence numbers. `timed` adds `create_time`.
@@ -310,6 +365,8 @@ impl Session {
         self.counters.history += 1;
         item.meta.history_sequence = self.counters.history;
         item.meta.sampled_through = self.counters.sampled;
+        item.meta.supplied_thread = self.supplied;
+        item.meta.mcp_attribution = self.counters.history == 1;
     }
 
     /// Retains an item's text for later windows.
@@ -323,22 +380,20 @@ impl Session {
         if !self.profile.usage_records {
             return;
         }
+        let text = item.texts().concat();
+        let parts = item.payload["content"].as_array().map_or(0, Vec::len);
+        let whole = text.len() <= truncate::RETAINED_BYTES && parts == item.texts().len();
         let source = Retained {
             revision: format!("retained_{}", self.ports.ids.uuid()),
             message_id: item.payload["id"].as_str().unwrap_or_default().to_owned(),
             turn_id: turn.to_owned(),
             role,
-            complete,
-            text: item.texts().concat(),
+            complete: complete && whole,
+            text: truncate::retained(&text),
         };
         item.meta.retained = Some(source.clone());
         let order = item.meta.user_input_order.unwrap_or_default();
-        if role == "user" {
-            self.retained.user.push((order, source));
-            self.retained.assistant.clear();
-        } else {
-            self.retained.assistant.push((order, source));
-        }
+        self.retained.push(order, source);
     }
 
     /// Writes the record, then lets the item into the history, cut where outputs are cut.
@@ -362,14 +417,12 @@ impl Session {
     /// Records the context of a turn: whole without a baseline, else what changed.
     pub(crate) fn record_context(&mut self, turn: &str) {
         let state = context::world_state(&self.settings, &self.profile);
-        let whole = self.baseline.is_none();
         let items = match &self.baseline {
             None => context::full(&self.settings, &self.profile),
             Some(baseline) => context::diff(&baseline.settings, &self.settings, &self.profile),
         };
         for mut item in items {
             self.prepare(&mut item, turn, true);
-            item.meta.mcp_attribution = whole && item.role() == "developer";
             self.commit(item);
         }
         match &self.baseline {
@@ -405,6 +458,10 @@ impl Session {
     pub(crate) fn emit_token_count(&mut self) {
         let record = rollout::token_count(self.info.as_ref(), &self.settings, &self.profile);
         self.recorder.event(record);
+        self.report_usage();
+    }
+
+    fn report_usage(&self) {
         if let Some(info) = &self.info {
             self.ports.observer.event(Event::TokenUsage {
                 total: info.total.client(&self.profile),

@@ -239,8 +239,11 @@ mod tests {
     #[test]
     fn reasoning_counts_its_ciphertext_only() {
         let item = |len: usize| {
-            crate::items::from_json(&json!({"type": "reasoning", "summary": [],
-                "encrypted_content": "x".repeat(len)}))
+            crate::items::from_json(
+                &json!({"type": "reasoning", "summary": [],
+                "encrypted_content": "x".repeat(len)}),
+                &Profile::of(Version::V171),
+            )
             .expect("an item")
         };
         for (len, tokens) in [(800, 0), (1000, 25), (4000, 588), (10_000, 1713)] {

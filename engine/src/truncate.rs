@@ -58,8 +58,29 @@ pub fn override_tokens(policy: Truncation) -> u64 {
 
 /// Cuts the middle out of a text that is longer than the budget.
 pub fn middle(text: &str, budget: Budget) -> String {
-    if text.len() <= budget.bytes {
+    split(text, budget).map_or_else(|| text.to_owned(), |parts| parts.concat())
+}
+
+/// Bytes of a text that is retained for later windows (0.164+).
+pub const RETAINED_BYTES: usize = 3600;
+
+/// A text as it is retained: the marker counts as part of the budget.
+pub fn retained(text: &str) -> String {
+    if text.len() <= RETAINED_BYTES {
         return text.to_owned();
+    }
+    let omitted = ((text.len() - RETAINED_BYTES) as u64).div_ceil(BYTES_PER_TOKEN);
+    let marker = format!("<truncated omitted_approx_tokens=\"{omitted}\" />");
+    let left = RETAINED_BYTES - marker.len();
+    let head = floor_boundary(text, left / 2);
+    let tail = ceil_boundary(text, text.len() - (left - left / 2));
+    format!("{}{marker}{}", &text[..head], &text[tail..])
+}
+
+/// Head, marker and tail of a text that is longer than the budget.
+pub fn split(text: &str, budget: Budget) -> Option<[String; 3]> {
+    if text.len() <= budget.bytes {
+        return None;
     }
     let head = floor_boundary(text, budget.bytes / 2);
     let tail = ceil_boundary(text, text.len() - (budget.bytes - budget.bytes / 2)).max(head);
@@ -76,7 +97,7 @@ pub fn middle(text: &str, budget: Budget) -> String {
             )
         }
     };
-    format!("{}{marker}{}", &text[..head], &text[tail..])
+    Some([text[..head].to_owned(), marker, text[tail..].to_owned()])
 }
 
 fn floor_boundary(text: &str, mut at: usize) -> usize {
@@ -185,6 +206,14 @@ mod tests {
         let cjk = middle(&"汉".repeat(30_000), Budget::of_tokens(20_000));
         assert!(cjk.contains("…2500 tokens truncated…"));
         assert_eq!(cjk.len(), 39_999 * 2 + "…2500 tokens truncated…".len());
+    }
+
+    #[test]
+    fn a_retained_text_has_its_marker_inside_the_budget() {
+        let cut = retained(&"x".repeat(3601));
+        let marker = "<truncated omitted_approx_tokens=\"1\" />";
+        assert_eq!(cut.len(), RETAINED_BYTES);
+        assert_eq!(cut.find(marker), Some(1780));
     }
 
     #[test]

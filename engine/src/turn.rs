@@ -46,13 +46,13 @@ struct Sampled {
 impl Session {
     /// Runs one turn with this user input (parts in app-server shape; may be empty).
     pub async fn run_turn(&mut self, input: Vec<Value>, output_schema: Option<Value>) -> TurnEnd {
-        let mut turn = self.start_turn(output_schema);
+        let mut turn = self.start_turn(output_schema, true);
         let span = info_span!("turn", turn = %turn.id, profile = self.profile.release);
         let result = self.turn_body(&mut turn, input).instrument(span).await;
         self.end_turn(&turn, result)
     }
 
-    pub(crate) fn start_turn(&mut self, output_schema: Option<Value>) -> Turn {
+    pub(crate) fn start_turn(&mut self, output_schema: Option<Value>, by_user: bool) -> Turn {
         self.begin();
         self.inbox.reset();
         self.turn_usage = Usage::default();
@@ -64,7 +64,16 @@ impl Session {
         self.ports
             .observer
             .event(Event::TurnStarted { turn: id.clone() });
-        let event = rollout::task_started(&self.settings, &self.profile, &id, started_ms / 1000);
+        let event = rollout::task_started(
+            &self.settings,
+            &self.profile,
+            &id,
+            started_ms / 1000,
+            by_user,
+        );
+        if by_user {
+            self.attributed_turn = Some(id.clone());
+        }
         self.recorder.event(event);
         Turn {
             id,
@@ -102,10 +111,9 @@ impl Session {
 
     async fn sampling_loop(&mut self, turn: &mut Turn) -> Result<(), Failure> {
         let instant = self.instant_interrupt();
-        let mut input: Vec<Vec<Value>> = Vec::new();
+        let mut input: Vec<(u64, Vec<Value>)> = Vec::new();
         for number in 0..SAMPLINGS_MAX {
-            for parts in std::mem::take(&mut input) {
-                let order = self.take_order();
+            for (order, parts) in std::mem::take(&mut input) {
                 self.record_user(turn, &parts, order);
             }
             turn.last_agent_message = None;
@@ -123,6 +131,7 @@ impl Session {
             } else if follow_up {
                 input = self.take_input();
             } else {
+                self.compact_post_turn(turn).await;
                 return Ok(());
             }
         }
@@ -132,7 +141,7 @@ impl Session {
         })
     }
 
-    fn take_input(&mut self) -> Vec<Vec<Value>> {
+    fn take_input(&mut self) -> Vec<(u64, Vec<Value>)> {
         self.inbox.take_cut();
         self.inbox.take_steers()
     }
@@ -176,20 +185,27 @@ impl Session {
             .for_prompt(&self.settings.model.input_modalities);
         let schema = turn.output_schema.clone();
         let built = self.build(turn, &Purpose::Turn, &prompt, schema.as_ref());
-        self.counters.sampled = self.counters.history;
+        let asked = self.counters.history;
+        // A steer made while nothing was streaming cuts the next stream before it opens.
+        let cut = self.instant_interrupt() && self.inbox.take_cut();
         let mut stream = self.open(built).await?;
-        let mut calls = Calls::default();
+        if cut {
+            return Ok(Sampled {
+                needs_follow_up: true,
+            });
+        }
+        let mut calls = Calls {
+            asked,
+            ..Calls::default()
+        };
         let read = self.read_stream(turn, stream.as_mut(), &mut calls).await;
         drop(stream);
         let interrupted = !self.finish_calls(turn, &mut calls).await;
-        if let Err(failure) = read {
-            return Err(failure);
-        }
         self.emit_token_count();
+        let end = read?;
         if interrupted || self.inbox.is_interrupted() {
             return Err(Failure::interrupted());
         }
-        let end = read?;
         Ok(Sampled {
             needs_follow_up: !calls.pending.is_empty() || end.asks_again,
         })
@@ -283,7 +299,7 @@ impl Session {
     ) -> Result<Option<StreamEnd>, Failure> {
         match event["type"].as_str() {
             Some("response.output_item.done") => {
-                if let Some(item) = items::from_json(&event["item"]) {
+                if let Some(item) = items::from_json(&event["item"], &self.profile) {
                     let now = self.ports.clock.now_ms();
                     turn.first_token_ms.get_or_insert(now);
                     self.record_output_item(turn, item, calls);
@@ -295,6 +311,7 @@ impl Session {
                 let Some(id) = response["id"].as_str() else {
                     return Err(Failure::disconnected("failed to parse ResponseCompleted"));
                 };
+                self.counters.sampled = calls.asked;
                 let usage = Usage::from_response(&response["usage"]);
                 self.record_usage(usage, &turn.id, id);
                 Ok(Some(StreamEnd {
@@ -309,6 +326,7 @@ impl Session {
 
     /// Records an item of the model and takes note of its call.
     fn record_output_item(&mut self, turn: &mut Turn, mut item: Item, calls: &mut Calls) {
+        self.counters.sampled = calls.asked;
         let kind = item.kind().to_owned();
         match kind.as_str() {
             "message" => {

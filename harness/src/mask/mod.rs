@@ -177,6 +177,11 @@ pub const MASKS: &[Mask] = &[
         apply: values::catalog,
     },
     Mask {
+        id: "permissions",
+        reason: "a hash of the real permissions text",
+        apply: values::permissions,
+    },
+    Mask {
         id: "model",
         reason: "a hash of the model's spec",
         apply: values::model,
@@ -206,7 +211,7 @@ pub const STRUCTURAL: &[(&str, &str)] = &[
     ("rollout_name", "holds the start time and the thread id"),
     (
         "parallel_completion_order",
-        "completions of tools race with the open stream and with each other",
+        "paginated rollouts: completions race with outputs",
     ),
     (
         "places",
@@ -243,7 +248,7 @@ pub fn mask(recording: &Recording) -> Masked {
         .map(|f| rollout::file(f, &mut state))
         .collect();
     let events = order::canonical_events(&recording.events)
-        .iter()
+        .into_iter()
         .map(|e| events::event(e, &mut state))
         .collect();
     Masked {

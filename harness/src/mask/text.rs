@@ -21,6 +21,7 @@ const NAMES: &[&str] = &[
     "content-length",
     "seconds",
     "catalog",
+    "permissions",
     "same as body",
     "self",
     "next",

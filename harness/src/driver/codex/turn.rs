@@ -15,6 +15,8 @@ use crate::scenario::plan::{Action, Ends, PlanReply, PlanStep, ReplyBody, ToolAn
 
 /// Longest step, retries of the binary included.
 const STEP_MAX: Duration = Duration::from_secs(90);
+/// Time for the client to open a stream that shows nothing before its gate.
+const GATE_QUIET: Duration = Duration::from_millis(250);
 /// Longest time until the client has seen what was sent before a gate.
 const GATE_SETTLE_MAX: Duration = Duration::from_secs(10);
 
@@ -299,6 +301,10 @@ impl<'s, 'a> Turn<'s, 'a> {
     async fn settle(&mut self, reply: &PlanReply) -> Result<(), NoVerdict> {
         let deadline = Instant::now() + GATE_SETTLE_MAX;
         let expected = items_before_gate(reply);
+        if expected.is_empty() {
+            // Nothing of what was sent shows: the client is only given time to open the stream.
+            tokio::time::sleep(GATE_QUIET).await;
+        }
         while self.end.is_none() && !self.has_shown(&expected) {
             let message = tokio::time::timeout_at(deadline, self.session.inbox.recv()).await;
             if let Ok(message) = message {
