@@ -1,6 +1,9 @@
 //! What the commands need of scenarios: which there are, and the plan of each for a version.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::rc::Rc;
 
 use crate::golden::versions::VERSIONS;
 use crate::scenario::plan::Plan;
@@ -68,16 +71,32 @@ pub trait Cases {
 /// Opens the scenarios of the checkout at or above a folder.
 pub fn open(start: &Path) -> Result<Box<dyn Cases>, CasesError> {
     let suite = Suite::find(start).map_err(|error| from_suite(&error))?;
-    Ok(Box::new(SuiteCases { suite }))
+    Ok(Box::new(SuiteCases {
+        suite,
+        loaded: RefCell::default(),
+    }))
 }
 
 /// Scenario files of a checkout.
 struct SuiteCases {
     suite: Suite,
+    /// Files that were read, by id: each is read once a command.
+    loaded: RefCell<BTreeMap<String, Rc<Loaded>>>,
 }
 
 impl SuiteCases {
-    fn load(&self, id: &str) -> Result<Loaded, CasesError> {
+    fn load(&self, id: &str) -> Result<Rc<Loaded>, CasesError> {
+        if let Some(known) = self.loaded.borrow().get(id) {
+            return Ok(Rc::clone(known));
+        }
+        let loaded = Rc::new(self.read(id)?);
+        self.loaded
+            .borrow_mut()
+            .insert(id.to_owned(), Rc::clone(&loaded));
+        Ok(loaded)
+    }
+
+    fn read(&self, id: &str) -> Result<Loaded, CasesError> {
         let exact = [id.to_owned()];
         let files = self
             .suite
@@ -101,11 +120,15 @@ impl Cases for SuiteCases {
         let mut errors = Vec::new();
         for file in files {
             match self.suite.load(file) {
-                Ok(loaded) => cases.push(Case {
-                    id: loaded.id,
-                    description: loaded.scenario.description,
-                    only_engine: loaded.scenario.only.is_some(),
-                }),
+                Ok(loaded) => {
+                    cases.push(Case {
+                        id: loaded.id.clone(),
+                        description: loaded.scenario.description.clone(),
+                        only_engine: loaded.scenario.only.is_some(),
+                    });
+                    let known = Rc::new(loaded);
+                    self.loaded.borrow_mut().insert(known.id.clone(), known);
+                }
                 Err(found) => errors.extend(found),
             }
         }

@@ -31,8 +31,8 @@ fn main() -> ExitCode {
         ["ci"] => ci::run(true),
         ["ci", "--no-real"] => ci::run(false),
         ["codex", "install", versions @ ..] => install(versions),
-        ["codegen"] => run::exit(run::turnproof(&["docs", "--write"])),
-        ["codegen", "--check"] => run::exit(run::turnproof(&["docs", "--check"])),
+        ["codegen"] => run::exit(run::turnproof(&["schema", "--write"])),
+        ["codegen", "--check"] => run::exit(run::turnproof(&["schema", "--check"])),
         ["--help" | "-h" | "help"] => {
             print!("{HELP}");
             ExitCode::SUCCESS

@@ -1,14 +1,15 @@
 //! `turnproof check`: runs scenarios and holds them to goldens, assertions and checkers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Exit;
 use super::context::{Context, Shard, block_on, subjects};
 use crate::driver;
 use crate::golden::deviations::Owner;
 use crate::golden::versions::Subject;
+use crate::mask::Masked;
 use crate::report::{self, Counts};
-use crate::verify::{CaseResult, plan_all, run_all};
+use crate::verify::{CaseResult, Planned, plan_all, run_all};
 
 /// Arguments.
 #[derive(Debug, Clone, clap::Args)]
@@ -33,6 +34,9 @@ pub struct CheckArgs {
     /// Fails if fewer cases than this got a verdict.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub min_cases: usize,
+    /// Writes every masked recording below this folder, to compare runs byte by byte.
+    #[arg(long, value_name = "DIR")]
+    pub record: Option<PathBuf>,
     /// Leaves no pending goldens behind.
     #[arg(long)]
     pub no_pending: bool,
@@ -54,7 +58,14 @@ fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Exit> {
         let planned = plan_all(&*context.cases, &cases, subject).map_err(|e| Exit::from(&e))?;
         let mut gate = context.gate(subject)?;
         gate.write_pending = !args.no_pending && std::env::var_os("CI").is_none();
-        let mut keep = |_: &_, _: &_| {};
+        let mut unwritten = None;
+        let mut keep = |planned: &Planned, masked: &Masked| {
+            if let Some(folder) = &args.record
+                && let Err(error) = record(folder, subject, &planned.case.id, masked)
+            {
+                unwritten.get_or_insert(error);
+            }
+        };
         let run = run_all(
             &driver::open,
             subject,
@@ -64,6 +75,9 @@ fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Exit> {
             &mut keep,
         );
         let part = block_on(run)?;
+        if let Some(error) = unwritten {
+            return Err(Exit::could_not_run(&error));
+        }
         let all_ran = Counts::of(&part).not_run == 0;
         results.extend(part);
         problems.extend(gate.deviations.unused());
@@ -97,6 +111,16 @@ fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Exit> {
     } else {
         Exit::OK
     })
+}
+
+/// Writes one masked recording.
+fn record(folder: &Path, subject: &Subject, id: &str, masked: &Masked) -> Result<(), String> {
+    let path = folder.join(&subject.name).join(format!("{id}.txt"));
+    let failed = |error: std::io::Error| format!("write {}: {error}", path.display());
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(failed)?;
+    }
+    std::fs::write(&path, format!("{masked:#?}\n")).map_err(failed)
 }
 
 fn is_engine(subject: &Subject) -> bool {

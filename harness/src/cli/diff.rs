@@ -17,6 +17,7 @@ pub struct DiffArgs {
 /// Runs the command: a check that leaves nothing behind.
 pub fn run(args: &DiffArgs, context: &Context) -> Exit {
     let args = CheckArgs {
+        record: None,
         patterns: vec![args.case.clone()],
         subjects: args.subjects.clone(),
         shard: None,
