@@ -191,7 +191,7 @@ impl Gate {
         let doc = document(stream, masked, envelope);
         if print(&doc) == golden.file.body {
             // Entries of unmodelled fields count as met where the golden has them.
-            if subject.arm == Arm::Codex {
+            if subject.arm == Arm::Codex || self.unmodelled.count() == 0 {
                 return Ok(Found::Equal);
             }
         }
