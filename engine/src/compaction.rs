@@ -389,7 +389,7 @@ impl Session {
             } else {
                 let mut item = item.clone();
                 if let Some(cut) = truncate::split(&text.concat(), Budget::of_tokens(left)) {
-                    self.cut_message(&mut item, cut);
+                    self.cut_message(&mut item, &cut);
                 }
                 kept.push(item);
                 left = 0;
@@ -400,7 +400,7 @@ impl Session {
     }
 
     /// Writes head, marker and tail: in one part on 0.144.6, in three later.
-    fn cut_message(&self, item: &mut Item, cut: [String; 3]) {
+    fn cut_message(&self, item: &mut Item, cut: &[String; 3]) {
         let part = |text: &str| json!({"type": "input_text", "text": text});
         if self.profile.joins_kept_parts {
             let content = json!([part(&cut.concat())]);

@@ -223,11 +223,15 @@ pub fn world_state(settings: &Settings, profile: &Profile) -> Map<String, Value>
 
 /// A hash as the binary writes one; what it hashes is not known, so the value is masked.
 fn sha1_hex(text: &str) -> String {
+    use std::fmt::Write as _;
+
     use sha1::{Digest, Sha1};
-    Sha1::digest(text)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    let mut hex = String::with_capacity(40);
+    for byte in Sha1::digest(text) {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
 }
 
 fn environments(settings: &Settings, profile: &Profile) -> Value {

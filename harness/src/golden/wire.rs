@@ -1,6 +1,6 @@
 //! Masked requests ⇄ golden documents: lifting what varies, folding the rest against the envelope.
 //!
-//! Every step has an inverse. [`document`] builds the short form, rebuilds the request from it and
+//! Every step has an inverse. `document` builds the short form, rebuilds the request from it and
 //! compares; where the short form would lose anything, the request stands verbatim. So nothing can
 //! hide between envelope and golden.
 
@@ -313,7 +313,7 @@ fn write_input(kind: &str, lifted: &Lifted, envelope: &Envelope, memory: &Memory
     Value::Array(out)
 }
 
-/// Reads one request document. The inverse of [`document`].
+/// Reads one request document. The inverse of `document`.
 pub(crate) fn read(doc: &Value, envelope: &Envelope, memory: &mut Memory) -> Option<MaskedRequest> {
     memory.number += 1;
     let kind = doc.get("kind")?.as_str()?;

@@ -136,29 +136,30 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn item(kind: &str, call: &str) -> Option<Value> {
-        Some(json!({"type": "response_item", "payload": {"type": kind, "call_id": call}}))
+    fn item(kind: &str, call: &str) -> Value {
+        json!({"type": "response_item", "payload": {"type": kind, "call_id": call}})
     }
 
-    fn called(call: &str) -> Option<Value> {
+    fn called(call: &str) -> Value {
         item("function_call", call)
     }
 
-    fn output(call: &str) -> Option<Value> {
+    fn output(call: &str) -> Value {
         item("function_call_output", call)
     }
 
-    fn completed(call: &str) -> Option<Value> {
-        Some(json!({"type": "event_msg",
-            "payload": {"type": "item_completed", "item": {"type": "DynamicToolCall", "id": call}}}))
+    fn completed(call: &str) -> Value {
+        json!({"type": "event_msg",
+            "payload": {"type": "item_completed", "item": {"type": "DynamicToolCall", "id": call}}})
     }
 
-    fn event(kind: &str) -> Option<Value> {
-        Some(json!({"type": "event_msg", "payload": {"type": kind}}))
+    fn event(kind: &str) -> Value {
+        json!({"type": "event_msg", "payload": {"type": kind}})
     }
 
-    fn shown(list: &[Option<Value>]) -> Vec<Option<Value>> {
-        canonical(list)
+    fn shown(list: &[Value]) -> Vec<Value> {
+        let lines: Vec<Option<Value>> = list.iter().cloned().map(Some).collect();
+        canonical(&lines)
             .into_iter()
             .map(|at| list[at].clone())
             .collect()
@@ -166,7 +167,7 @@ mod tests {
 
     #[test]
     fn every_order_of_the_race_becomes_one() {
-        let usage = || Some(json!({"type": "token_usage_record", "payload": {}}));
+        let usage = || json!({"type": "token_usage_record", "payload": {}});
         let (c1, c2) = (called("c1"), called("c2"));
         let (d1, d2) = (completed("c1"), completed("c2"));
         let (o1, o2) = (output("c1"), output("c2"));
