@@ -318,7 +318,7 @@ fn one(item: &Item, ids: &mut Ids, calls: &mut Calls) -> Result<Value, String> {
     if let Some(say) = &item.say {
         let mut object = typed("message", ids.item("msg", item.item_id.as_ref()));
         object.insert("role".to_owned(), "assistant".into());
-        let content = json!([{"type": "output_text", "text": text(say)?, "annotations": []}]);
+        let content = json!([{"type": "output_text", "text": text(say)?}]);
         object.insert("content".to_owned(), content);
         if let Some(phase) = &item.phase {
             object.insert("phase".to_owned(), phase.as_str().into());
