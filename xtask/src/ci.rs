@@ -121,6 +121,10 @@ pub(crate) fn run(real: bool) -> ExitCode {
         "cargo",
         &["test", "--workspace", "-q"],
     );
+    println!(
+        "  ignored there: cases and tests that need a real binary; the steps named codex@… and \
+         `tests that need a real binary` run them"
+    );
     let turnproof = match binary(&here) {
         Some(path) => path.display().to_string(),
         None => "turnproof".to_owned(),
@@ -139,6 +143,12 @@ pub(crate) fn run(real: bool) -> ExitCode {
             real_steps(&mut gate, &turnproof, version);
         }
         elsewhere(&mut gate, &turnproof);
+        gate.cases(
+            "tests that need a real binary",
+            &here,
+            "cargo",
+            &["test", "-q", "-p", "harness", "--lib", "--", "--ignored"],
+        );
     } else {
         println!("== real binaries\n  skipped: --no-real");
         gate.counts.add(Counts {
