@@ -37,6 +37,7 @@ impl Server {
             .respond_with(Responder(registry.clone()))
             .mount(&server)
             .await;
+        crate::reach::reach(*server.address()).await?;
         Ok(Self { server, registry })
     }
 

@@ -10,5 +10,6 @@ pub mod http;
 pub mod journal;
 pub mod live;
 pub mod memory;
+mod reach;
 pub mod script;
 pub mod sse;

@@ -59,11 +59,13 @@ impl Server {
                 tracing::error!(%error, "live server ended");
             }
         });
-        Ok(Self {
+        let server = Self {
             address,
             registry,
             task,
-        })
+        };
+        crate::reach::reach(address).await?;
+        Ok(server)
     }
 
     /// Opens a case under a key that is unique among the open cases.
