@@ -7,6 +7,15 @@ pub struct Version {
     pub name: &'static str,
     /// The real version that blesses its goldens.
     pub real: &'static str,
+    /// SHA-256 of the binaries that may bless: one a platform, here Linux on x86-64.
+    pub binaries: &'static [&'static str],
+}
+
+impl Version {
+    /// Whether a golden's header names a binary of this version that we know.
+    pub fn knows(&self, sha256: &str) -> bool {
+        self.binaries.contains(&sha256)
+    }
 }
 
 /// All families, oldest first. When adding one: also a profile in the engine.
@@ -14,14 +23,17 @@ pub const VERSIONS: &[Version] = &[
     Version {
         name: "0.144",
         real: "0.144.6",
+        binaries: &["a31ae9450a26216eb1e7c53102fd42123dd675974310b0e2ca3aa4cb622a2c15"],
     },
     Version {
         name: "0.164",
         real: "0.164.0",
+        binaries: &["b93f6811d3f653f0fb83be4050d857fb9abbb111dfa2ce160563327daff7f306"],
     },
     Version {
         name: "0.171",
         real: "0.171.0",
+        binaries: &["b76a027d6b210f9a8da7aaf321dd235c700f0ef7a794d4a5314b9af6c134f0f0"],
     },
 ];
 
