@@ -46,7 +46,7 @@ pub struct Profile {
     pub item_ids: bool,
     /// Turn metadata carries the wide key set (root turn, window number, sandbox mode …).
     pub wide_metadata: bool,
-    /// The request names its model in the turn metadata and may be zstd or gzip answered.
+    /// Requests say `accept-encoding: zstd,gzip`.
     pub accept_encoding: bool,
     /// Calls run together; otherwise one after another.
     pub concurrent_calls: bool,
@@ -62,7 +62,7 @@ pub struct Profile {
     pub sequences: bool,
     /// Bytes of the local estimate.
     pub estimate: EstimateBasis,
-    /// Injected calls and assistant messages count as text (0.171).
+    /// Calls count with name and arguments in the text estimate; no effect on the JSON one.
     pub estimate_calls: bool,
     /// Start of the uncovered items.
     pub uncovered: UncoveredFrom,
@@ -96,7 +96,8 @@ pub struct Profile {
     pub keeps_part_extras: bool,
     /// A resume writes the thread's settings (0.164).
     pub settings_at_resume: bool,
-    /// The environment context names date and time zone (switched off by config later).
+    /// The environment context names date and time zone; the quiet config switches it off where
+    /// there is such a switch (0.164+).
     pub environment_dates: bool,
 }
 
