@@ -26,6 +26,7 @@ pub(crate) struct Pending {
     /// Fixed output, or `None` while the client works on it.
     output: Option<Value>,
     name: String,
+    namespace: Option<String>,
     arguments: Value,
     started: bool,
     done: bool,
@@ -90,6 +91,7 @@ impl Session {
             done: output.is_some(),
             output,
             name: text("name").to_owned(),
+            namespace: namespace.map(str::to_owned),
             arguments,
             started: false,
         }
@@ -111,7 +113,7 @@ impl Session {
             let asked = self.ports.tools.call(ToolCall {
                 call_id: call.call_id.clone(),
                 name: call.name.clone(),
-                namespace: None,
+                namespace: call.namespace.clone(),
                 arguments: call.arguments.clone(),
             });
             calls
@@ -230,6 +232,7 @@ pub(crate) fn unanswered(item: &Item) -> Pending {
         kind: "custom_tool_call_output",
         output: None,
         name: String::new(),
+        namespace: None,
         arguments: Value::Null,
         started: false,
         done: true,

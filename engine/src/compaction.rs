@@ -195,6 +195,7 @@ impl Session {
             vec![json!({"type": "input_text", "text": text})],
         ));
         let request = self.build(turn, purpose, &prompt, None);
+        debug!(items = prompt.len(), "asking for a summary");
         let mut stream = self.open(request).await?;
         self.emit_token_count();
         let inbox = self.inbox();

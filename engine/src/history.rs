@@ -239,4 +239,38 @@ mod tests {
             ["function_call c2", "function_call_output c2"]
         );
     }
+
+    proptest::proptest! {
+        #[test]
+        fn a_prompt_pairs_every_call_and_is_stable(
+            kinds in proptest::collection::vec((0_usize..5, 0_u8..4), 0..12),
+        ) {
+            let values: Vec<Value> = kinds
+                .iter()
+                .map(|(kind, id)| {
+                    let id = format!("c{id}");
+                    match kind {
+                        0 => call(&id),
+                        1 => out(&id),
+                        2 => json!({"type": "custom_tool_call", "call_id": id, "name": "t",
+                            "input": ""}),
+                        3 => json!({"type": "custom_tool_call_output", "call_id": id,
+                            "output": "o"}),
+                        _ => json!({"type": "message", "role": "user", "content": []}),
+                    }
+                })
+                .collect();
+            let prompt = history(&values).for_prompt(&[]);
+            for (calls, outputs) in [
+                ("function_call", "function_call_output"),
+                ("custom_tool_call", "custom_tool_call_output"),
+            ] {
+                let ids = |kind: &str| -> BTreeSet<&str> {
+                    prompt.iter().filter(|i| i.kind() == kind).filter_map(Item::call_id).collect()
+                };
+                proptest::prop_assert_eq!(ids(calls), ids(outputs));
+            }
+            proptest::prop_assert_eq!(History::new(prompt.clone()).for_prompt(&[]), prompt);
+        }
+    }
 }

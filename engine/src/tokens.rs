@@ -254,4 +254,20 @@ mod tests {
             );
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn estimates_round_up_per_item_and_add_up(
+            texts in proptest::collection::vec("\\PC{0,60}", 0..8),
+        ) {
+            let profile = Profile::of(Version::V171);
+            let items: Vec<Item> = texts.iter().map(|text| user(text)).collect();
+            let each: Vec<i64> = items.iter().map(|item| estimate(item, &profile)).collect();
+            for (text, tokens) in texts.iter().zip(&each) {
+                proptest::prop_assert_eq!(*tokens, (text.len() as i64 + 3) / 4);
+            }
+            let history = crate::history::History::new(items);
+            proptest::prop_assert_eq!(history.estimate_all(&profile), each.iter().sum::<i64>());
+        }
+    }
 }

@@ -227,4 +227,44 @@ mod tests {
         );
         assert_eq!(kept[2]["text"], "[omitted 1 text items ...]");
     }
+
+    proptest::proptest! {
+        #[test]
+        fn a_cut_keeps_both_ends_and_counts_what_is_gone(
+            text in "\\PC{0,400}",
+            limit in 0_u64..300,
+            tokens in proptest::bool::ANY,
+        ) {
+            let budget = if tokens {
+                Budget::of_policy(Truncation::Tokens(limit / 4))
+            } else {
+                Budget::of_policy(Truncation::Bytes(limit))
+            };
+            match split(&text, budget) {
+                None => proptest::prop_assert!(text.len() <= budget.bytes),
+                Some([head, marker, tail]) => {
+                    proptest::prop_assert!(text.starts_with(&head) && text.ends_with(&tail));
+                    proptest::prop_assert!(head.len() + tail.len() <= budget.bytes);
+                    let gone = &text[head.len()..text.len() - tail.len()];
+                    let number = match budget.marker {
+                        Marker::Chars => gone.chars().count() as u64,
+                        Marker::Tokens => ((text.len() - budget.bytes) as u64).div_ceil(4),
+                    };
+                    let named = marker.contains(&(number.to_string() + " "));
+                    proptest::prop_assert!(named, "{} in {}", number, marker);
+                    proptest::prop_assert_eq!(
+                        middle(&text, budget),
+                        [head, marker, tail].concat()
+                    );
+                }
+            }
+        }
+
+        #[test]
+        fn a_retained_text_is_within_its_bound(text in "\\PC{0,2000}") {
+            let kept = retained(&text);
+            proptest::prop_assert!(kept.len() <= RETAINED_BYTES);
+            proptest::prop_assert_eq!(text.len() <= RETAINED_BYTES, kept == text);
+        }
+    }
 }

@@ -188,6 +188,7 @@ impl Session {
         let asked = self.counters.history;
         // A steer made while nothing was streaming cuts the next stream before it opens.
         let cut = self.instant_interrupt() && self.inbox.take_cut();
+        debug!(items = prompt.len(), "asking the model");
         let mut stream = self.open(built).await?;
         if cut {
             return Ok(Sampled {

@@ -52,7 +52,13 @@ pub fn run(args: &LintArgs) -> ExitCode {
             println!("{}", error.render());
         }
     }
-    println!("{} scenarios, {} findings", targets.len(), errors.len());
+    let plural = |n: usize| if n == 1 { "" } else { "s" };
+    let (files, found) = (targets.len(), errors.len());
+    println!(
+        "{files} scenario{}, {found} finding{}",
+        plural(files),
+        plural(found)
+    );
     if errors.is_empty() {
         ExitCode::SUCCESS
     } else {

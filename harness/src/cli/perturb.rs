@@ -54,7 +54,7 @@ fn variants(args: &PerturbArgs, context: &Context) -> Result<Exit, Exit> {
     }
     let drawn = draw(args, &plans);
     println!(
-        "perturb: {} variants, seeds {:?}",
+        "perturb: {} variants, seeds up to {:?}",
         drawn.len(),
         drawn.iter().map(|d| d.1).max()
     );

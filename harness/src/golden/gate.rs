@@ -176,8 +176,9 @@ impl Gate {
         let Some(golden) = found else {
             let name = file_name(stream, case.first_version);
             return Err(format!(
-                "no golden {}/{name}: bless it from a real binary",
-                case.id
+                "no golden {id}/{name}: bless it from a real binary (cargo turnproof bless {id} \
+                 --subject codex)",
+                id = case.id
             ));
         };
         let by = &golden.file.header.blessed_by;

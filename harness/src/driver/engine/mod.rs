@@ -21,8 +21,8 @@ use super::{Driver, NoVerdict, Outcome};
 use crate::driver::codex::{INSTALLATION_ID, WORKSPACE_PATH_BYTES, slug};
 use crate::recording::{Exchange, Finding, Places, Recording};
 use crate::scenario::plan::{
-    Ends, ModelSpec, Overrides, Plan, PlanStep, ReplyBody, ResumeStep, StepAction, TruncationMode,
-    TurnStatus,
+    Action, Ends, ModelSpec, Overrides, Plan, PlanStep, ReplyBody, ResumeStep, StepAction,
+    TruncationMode, TurnStatus,
 };
 use crate::texts::Calibration;
 
@@ -106,6 +106,12 @@ fn supported(plan: &Plan) -> Result<(), NoVerdict> {
         for reply in &step.replies {
             if let ReplyBody::Later(key) = &reply.body {
                 return Err(later(key));
+            }
+            let inside = reply.gate.iter().flat_map(|gate| &gate.actions);
+            let answers = reply.tool_answers.iter();
+            let mut actions = inside.chain(answers.flat_map(|answer| &answer.while_running));
+            if actions.any(|action| matches!(action, Action::Settings(_))) {
+                return Err(later("settings inside a turn"));
             }
         }
     }
@@ -388,4 +394,48 @@ fn parse_lines(text: &str) -> Vec<Value> {
     text.lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::{Resolved, Suite};
+
+    fn plan(id: &str) -> Plan {
+        let suite = Suite::find(std::path::Path::new(env!("CARGO_MANIFEST_DIR"))).expect("a suite");
+        let files = suite.select(&[id.to_owned()]).expect("the scenario");
+        let loaded = suite.load(files[0]).expect("valid");
+        let version = semver::Version::new(0, 171, 0);
+        match loaded.plan(&version).expect("resolves") {
+            Resolved::Applicable(plan) => *plan,
+            Resolved::NotApplicable(why) => panic!("{why}"),
+        }
+    }
+
+    /// The spans that a reader of a log relies on: case, turn, sampling, compaction.
+    #[tokio::test(flavor = "current_thread")]
+    #[tracing_test::traced_test]
+    async fn spans_name_case_turn_sampling_and_compaction() {
+        let driver = EngineDriver::new("0.171").expect("a family");
+        let plan = plan("compaction/local/compacts_after_a_finished_turn");
+        driver.run(&plan).await.expect("runs");
+        tracing::info!("the log is read");
+        assert!(logs_contain("the log is read"));
+        assert!(logs_contain("case{"), "the case");
+        assert!(logs_contain("turn{turn="), "the turn and its id");
+        assert!(logs_contain("sampling{number=0}"), "the sampling");
+        assert!(
+            logs_contain("compaction{phase=\"post_turn\" window=0}"),
+            "the compaction"
+        );
+    }
+
+    /// Nothing but the plan decides the bytes.
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_plan_run_twice_gives_the_same_bytes() {
+        let driver = EngineDriver::new("0.171").expect("a family");
+        let plan = plan("compaction/local/story_compacts_in_the_middle_of_the_turn");
+        let first = driver.run(&plan).await.expect("runs");
+        assert_eq!(driver.run(&plan).await.expect("runs"), first);
+    }
 }
