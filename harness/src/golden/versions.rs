@@ -69,10 +69,7 @@ impl Subject {
                 ));
             }
         };
-        if rest.ends_with("+fixed") {
-            return Err(format!("subject `{text}`: `+fixed` is not there yet"));
-        }
-        let wanted = rest;
+        let wanted = rest.strip_suffix("+fixed").unwrap_or(rest);
         let found = VERSIONS.iter().position(|v| match arm {
             Arm::Engine => v.name == wanted,
             Arm::Codex => v.real == wanted,
