@@ -29,6 +29,8 @@
 //! Data flows one way: no module calls back into the one that called it. Only [`driver`] knows that
 //! there is more than one engine, only [`mask`] removes information, only [`golden`] writes goldens.
 
+#![warn(clippy::print_stdout)]
+
 pub mod assert;
 pub mod cases;
 pub mod check;

@@ -7,14 +7,16 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::PINNED;
-use crate::run::{Counts, Ended, root, step};
+use crate::run::{Counts, Ended, root, say, step};
 
 /// Fewest cases that the engine's three profiles have to give a verdict on.
 const ENGINE_CASES_MIN: &str = "240";
 /// Fewest cases that one real version has to give a verdict on.
 const REAL_CASES_MIN: &str = "78";
-/// Perturbed variants a version.
-const VARIANTS: &str = "50";
+/// Perturbed variants drawn a version: a few leave their script on both sides.
+const VARIANTS: &str = "60";
+/// Fewest variants a version that follow their script and are equal.
+const VARIANTS_MIN: u64 = 50;
 /// Scenarios that run twice on each real version.
 const REPEATED: [&str; 3] = [
     "turn/sends_the_output_of_a_call",
@@ -47,9 +49,9 @@ impl Gate {
         self.note(name, ended.ok);
     }
 
-    /// Runs a step whose closing lines count cases.
-    fn cases(&mut self, name: &str, folder: &Path, program: &str, args: &[&str]) {
-        self.cases_with(name, folder, program, args, &[]);
+    /// Runs a step whose closing lines count cases; how many passed.
+    fn cases(&mut self, name: &str, folder: &Path, program: &str, args: &[&str]) -> u64 {
+        self.cases_with(name, folder, program, args, &[])
     }
 
     fn cases_with(
@@ -59,10 +61,10 @@ impl Gate {
         program: &str,
         args: &[&str],
         env: &[(&str, &str)],
-    ) {
+    ) -> u64 {
         let mut ended = announce(name, || step(folder, program, args, env));
         if ended.counts.passed + ended.counts.failed == 0 {
-            println!("  nothing ran: that is a failure");
+            say!("  nothing ran: that is a failure");
             ended.ok = false;
         }
         if !ended.ok && ended.counts.failed == 0 {
@@ -70,6 +72,7 @@ impl Gate {
         }
         self.counts.add(ended.counts);
         self.note(name, ended.ok);
+        ended.counts.passed
     }
 
     fn note(&mut self, name: &str, ok: bool) {
@@ -80,11 +83,11 @@ impl Gate {
 
     /// Counts a check that is made here.
     fn verdict(&mut self, name: &str, result: Result<(), String>) {
-        println!("== {name}");
+        say!("== {name}");
         let ok = result.is_ok();
         match result {
-            Ok(()) => println!("  holds"),
-            Err(why) => println!("  {why}"),
+            Ok(()) => say!("  holds"),
+            Err(why) => say!("  {why}"),
         }
         self.counts.add(Counts {
             passed: u64::from(ok),
@@ -96,10 +99,10 @@ impl Gate {
 }
 
 fn announce(name: &str, run: impl FnOnce() -> Ended) -> Ended {
-    println!("== {name}");
+    say!("== {name}");
     let started = Instant::now();
     let ended = run();
-    println!(
+    say!(
         "  {} in {:.1} s",
         if ended.ok { "ok" } else { "FAILED" },
         started.elapsed().as_secs_f64()
@@ -121,7 +124,7 @@ pub(crate) fn run(real: bool) -> ExitCode {
         "cargo",
         &["test", "--workspace", "-q"],
     );
-    println!(
+    say!(
         "  ignored there: cases and tests that need a real binary; the steps named codex@… and \
          `tests that need a real binary` run them"
     );
@@ -150,7 +153,7 @@ pub(crate) fn run(real: bool) -> ExitCode {
             &["test", "-q", "-p", "harness", "--lib", "--", "--ignored"],
         );
     } else {
-        println!("== real binaries\n  skipped: --no-real");
+        say!("== real binaries\n  skipped: --no-real");
         gate.counts.add(Counts {
             passed: 0,
             failed: 0,
@@ -158,14 +161,14 @@ pub(crate) fn run(real: bool) -> ExitCode {
         });
     }
     for name in &gate.broken {
-        println!("broken: {name}");
+        say!("broken: {name}");
     }
     let Counts {
         passed,
         failed,
         skipped,
     } = gate.counts;
-    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    say!("{passed} passed, {failed} failed, {skipped} skipped");
     if failed == 0 && gate.broken.is_empty() {
         ExitCode::SUCCESS
     } else {
@@ -280,7 +283,7 @@ fn same_files(a: &Path, b: &Path) -> Result<(), String> {
             return Err(format!("{} differs between two runs", name.display()));
         }
     }
-    println!("  {} recordings byte-equal", left.len());
+    say!("  {} recordings byte-equal", left.len());
     Ok(())
 }
 
@@ -336,11 +339,19 @@ fn real_steps(gate: &mut Gate, turnproof: &str, version: &str) {
             );
         }
     }
-    gate.cases(
-        &format!("{subject}: {VARIANTS} perturbed variants"),
-        &here,
-        turnproof,
-        &["perturb", "--seeds", VARIANTS, "--against", &subject],
+    let name = format!("{subject}: {VARIANTS} perturbed variants");
+    let args = ["perturb", "--seeds", VARIANTS, "--against", &subject];
+    let equal = gate.cases(&name, &here, turnproof, &args);
+    let enough = if equal >= VARIANTS_MIN {
+        Ok(())
+    } else {
+        Err(format!(
+            "{equal} equal variants followed their script, at least {VARIANTS_MIN} have to"
+        ))
+    };
+    gate.verdict(
+        &format!("{subject}: at least {VARIANTS_MIN} equal variants"),
+        enough,
     );
 }
 

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         ["codegen"] => run::exit(run::turnproof(&["schema", "--write"])),
         ["codegen", "--check"] => run::exit(run::turnproof(&["schema", "--check"])),
         ["--help" | "-h" | "help"] => {
-            print!("{HELP}");
+            crate::run::write(format_args!("{HELP}"));
             ExitCode::SUCCESS
         }
         _ => {

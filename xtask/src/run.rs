@@ -4,6 +4,23 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+/// Writes to standard output; where nobody can read it, the task ends as failed.
+pub(crate) fn write(text: std::fmt::Arguments<'_>) {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    if out.write_fmt(text).and_then(|()| out.flush()).is_err() {
+        std::process::exit(1);
+    }
+}
+
+/// Prints one line.
+macro_rules! say {
+    ($($part:tt)*) => {
+        $crate::run::write(format_args!("{}\n", format_args!($($part)*)))
+    };
+}
+pub(crate) use say;
+
 /// What a step reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -65,7 +82,7 @@ pub(crate) fn root() -> PathBuf {
 
 /// Runs a command in `folder`, passes its output through and counts its closing lines.
 pub(crate) fn step(folder: &Path, program: &str, args: &[&str], env: &[(&str, &str)]) -> Ended {
-    println!("$ {program} {}", args.join(" "));
+    say!("$ {program} {}", args.join(" "));
     let child = Command::new(program)
         .args(args)
         .envs(env.iter().copied())
@@ -76,7 +93,7 @@ pub(crate) fn step(folder: &Path, program: &str, args: &[&str], env: &[(&str, &s
     let mut child = match child {
         Ok(child) => child,
         Err(error) => {
-            println!("could not start {program}: {error}");
+            say!("could not start {program}: {error}");
             return Ended {
                 ok: false,
                 counts: Counts::default(),
@@ -88,9 +105,9 @@ pub(crate) fn step(folder: &Path, program: &str, args: &[&str], env: &[(&str, &s
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
             if let Some(found) = Counts::from_line(&line) {
                 counts.add(found);
-                println!("  {line}");
+                say!("  {line}");
             } else {
-                println!("  {line}");
+                say!("  {line}");
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::Exit;
 use super::context::{Context, block_on, subjects};
+use crate::cli::out::say;
 use crate::driver;
 use crate::golden::bless::{accept, pending, refused_in_ci};
 use crate::golden::envelope::ENVELOPE_SCENARIOS;
@@ -62,7 +63,7 @@ fn bless(args: &BlessArgs, context: &Context) -> Result<Exit, Exit> {
             results.push(result);
         }
     }
-    print!("{}", text::report(&results, &[], &[]));
+    crate::cli::out::write(format_args!("{}", text::report(&results, &[], &[])));
     let failed = results
         .iter()
         .any(|r| matches!(r.verdict, Verdict::Failed(_)));
@@ -93,7 +94,7 @@ fn settle(result: &mut CaseResult, gate: &Gate) -> Result<(), Exit> {
         .filter(|p| result.pending.contains(&p.name))
     {
         accept(one).map_err(|e| Exit::could_not_run(&e.to_string()))?;
-        println!("blessed golden/{}", one.name);
+        say!("blessed golden/{}", one.name);
     }
     result.pending.clear();
     result.verdict = Verdict::Passed;
@@ -117,7 +118,7 @@ fn envelope(
     let results = block_on(run)?;
     gate.write_pending = true;
     if recordings.len() != ENVELOPE_SCENARIOS.len() {
-        print!("{}", text::report(&results, &[], &[]));
+        crate::cli::out::write(format_args!("{}", text::report(&results, &[], &[])));
         return Err(Exit::could_not_run("record every scenario of the envelope"));
     }
     let list: Vec<&Masked> = recordings.iter().collect();
@@ -126,7 +127,7 @@ fn envelope(
         .map_err(|e| Exit::could_not_run(&e.to_string()))?;
     for one in pending(&gate.folder("")).iter().filter(|p| p.name == name) {
         accept(one).map_err(|e| Exit::could_not_run(&e.to_string()))?;
-        println!("blessed golden/{name}");
+        say!("blessed golden/{name}");
     }
     gate.set_envelope(subject.version, envelope);
     Ok(())

@@ -2,6 +2,7 @@
 
 use super::Exit;
 use super::context::block_on;
+use crate::cli::out::say;
 use crate::driver::codex::{Source, calibrate};
 use crate::golden::versions::VERSIONS;
 
@@ -44,7 +45,7 @@ pub fn run(args: &CalibrateArgs) -> Exit {
             Ok(Ok((binary, calibration))) => {
                 let hash = &binary.sha256[..12];
                 let texts = calibration.pairs.len();
-                println!("{subject}: sha256 {hash}…, {texts} fixed texts read");
+                say!("{subject}: sha256 {hash}…, {texts} fixed texts read");
             }
             Ok(Err(reason)) => {
                 return Exit::could_not_run(&format!("calibrate {subject}: {reason}"));

@@ -103,7 +103,10 @@ fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Exit> {
         ));
     }
     write_reports(args, &results, &problems)?;
-    print!("{}", report::text::report(&results, &problems, &notes));
+    crate::cli::out::write(format_args!(
+        "{}",
+        report::text::report(&results, &problems, &notes)
+    ));
     Ok(if counts.failed > 0 || !problems.is_empty() {
         Exit::FINDINGS
     } else if counts.not_run > 0 {

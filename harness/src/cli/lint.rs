@@ -1,5 +1,6 @@
 //! `turnproof lint`: reads scenarios and reports every finding with its position.
 
+use crate::cli::out::say;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -47,14 +48,14 @@ pub fn run(args: &LintArgs) -> ExitCode {
     for error in &errors {
         if args.plain {
             let help = if error.help.is_empty() { "" } else { "; " };
-            println!("{error}{help}{}", error.help);
+            say!("{error}{help}{}", error.help);
         } else {
-            println!("{}", error.render());
+            say!("{}", error.render());
         }
     }
     let plural = |n: usize| if n == 1 { "" } else { "s" };
     let (files, found) = (targets.len(), errors.len());
-    println!(
+    say!(
         "{files} scenario{}, {found} finding{}",
         plural(files),
         plural(found)

@@ -1,5 +1,6 @@
 //! `turnproof list`: the scenarios of the checkout.
 
+use crate::cli::out::say;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -29,11 +30,11 @@ pub fn run(args: &ListArgs) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for file in files {
         if !args.long {
-            println!("{}", file.id);
+            say!("{}", file.id);
             continue;
         }
         match suite.load(file) {
-            Ok(loaded) => println!("{}\n    {}", file.id, loaded.scenario.description),
+            Ok(loaded) => say!("{}\n    {}", file.id, loaded.scenario.description),
             Err(errors) => {
                 for error in errors {
                     eprintln!("{error}");

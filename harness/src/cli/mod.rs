@@ -10,6 +10,7 @@ pub mod diff;
 pub mod lint;
 pub mod list;
 pub mod new;
+pub(crate) mod out;
 pub mod perturb;
 pub mod review;
 pub mod schema;

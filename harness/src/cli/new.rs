@@ -1,5 +1,6 @@
 //! `turnproof new`: writes a scenario to start from.
 
+use crate::cli::out::say;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -44,7 +45,7 @@ pub fn run(args: &NewArgs) -> ExitCode {
     });
     match written {
         Ok(()) => {
-            println!("{}\nrun: cargo turnproof check {}", path.display(), args.id);
+            say!("{}\nrun: cargo turnproof check {}", path.display(), args.id);
             ExitCode::SUCCESS
         }
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {

@@ -3,6 +3,7 @@
 use super::Exit;
 use super::context::{Context, block_on, subjects};
 use crate::cases::PlanFor;
+use crate::cli::out::say;
 use crate::driver::{self, Driver, NoVerdict};
 use crate::golden::gate::Gate;
 use crate::golden::versions::{Arm, Subject};
@@ -53,7 +54,7 @@ fn variants(args: &PerturbArgs, context: &Context) -> Result<Exit, Exit> {
         }
     }
     let drawn = draw(args, &plans);
-    println!(
+    say!(
         "perturb: {} variants, seeds up to {:?}",
         drawn.len(),
         drawn.iter().map(|d| d.1).max()
@@ -88,9 +89,9 @@ fn draw(args: &PerturbArgs, plans: &[Plan]) -> Vec<Drawn> {
 
 fn not_run(drawn: &[Drawn], reason: &NoVerdict) -> Exit {
     for (case, seed, _) in drawn {
-        println!("NOT RUN {case} --seed {seed}: {reason}");
+        say!("NOT RUN {case} --seed {seed}: {reason}");
     }
-    println!(
+    say!(
         "0 passed, 0 failed, {} skipped (not run {})",
         drawn.len(),
         drawn.len()
@@ -106,6 +107,7 @@ async fn compare_all(
     gate: &Gate,
 ) -> Exit {
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    let mut off_script = Vec::new();
     for (case, seed, plan) in drawn {
         let pair = match ours.run(plan).await {
             Ok(outcome) => theirs.run(plan).await.map(|other| (outcome, other)),
@@ -118,29 +120,45 @@ async fn compare_all(
         match pair {
             Err(reason) => {
                 skipped += 1;
-                println!("NOT RUN {case} --seed {seed}: {reason}\n  rerun: {rerun}");
+                say!("NOT RUN {case} --seed {seed}: {reason}\n  rerun: {rerun}");
             }
             Ok((ours, theirs)) => {
                 let profile = real.family().name;
                 let found = compare_live(&ours, &theirs, profile, &gate.unmodelled);
                 if found.is_empty() {
-                    passed += 1;
+                    if ours.findings.is_empty() {
+                        passed += 1;
+                    } else {
+                        let ids: Vec<&str> = ours
+                            .findings
+                            .iter()
+                            .map(|finding| finding.id.as_str())
+                            .collect();
+                        off_script.push(format!("{case} --seed {seed}: {}", ids.join(", ")));
+                    }
                     continue;
                 }
                 failed += 1;
-                println!("FAILED {case} --seed {seed}");
+                say!("FAILED {case} --seed {seed}");
                 for finding in found {
-                    println!(
+                    say!(
                         "  {}: {}",
                         finding.id,
                         finding.message.replace('\n', "\n  ")
                     );
                 }
-                println!("  rerun: {rerun}\n");
+                say!("  rerun: {rerun}\n");
             }
         }
     }
-    println!("{passed} passed, {failed} failed, {skipped} skipped (not run {skipped})");
+    for one in &off_script {
+        say!("SKIPPED both sides left the script alike: {one}");
+    }
+    let left = off_script.len();
+    say!(
+        "{passed} passed, {failed} failed, {} skipped (left the script {left}, not run {skipped})",
+        left + skipped
+    );
     if failed > 0 {
         Exit::FINDINGS
     } else if skipped > 0 {

@@ -1,5 +1,6 @@
 //! `turnproof review`: lists, shows, accepts and rejects pending goldens.
 
+use crate::cli::out::say;
 use std::io::IsTerminal;
 
 use super::Exit;
@@ -55,7 +56,7 @@ fn review(args: &ReviewArgs, golden: &std::path::Path) -> Result<Exit, StoreErro
         for group in &all {
             decide(group, decision)?;
         }
-        println!(
+        say!(
             "{count} {}",
             if args.accept { "accepted" } else { "rejected" }
         );
@@ -63,14 +64,14 @@ fn review(args: &ReviewArgs, golden: &std::path::Path) -> Result<Exit, StoreErro
     }
     if args.list || !std::io::stdin().is_terminal() || refused_in_ci().is_some() {
         for group in &all {
-            println!("{}", describe(group));
+            say!("{}", describe(group));
         }
-        println!("{count} pending in {} groups", all.len());
+        say!("{count} pending in {} groups", all.len());
         return Ok(if count == 0 { Exit::OK } else { Exit::FINDINGS });
     }
     let stdin = std::io::stdin();
     let (accepted, rejected) = interactive(&all, &mut stdin.lock(), &mut std::io::stdout())?;
-    println!(
+    say!(
         "{accepted} accepted, {rejected} rejected, {} left",
         count - accepted - rejected
     );

@@ -33,11 +33,11 @@ pub struct SchemaArgs {
 /// Runs the command.
 pub fn run(args: &SchemaArgs) -> ExitCode {
     if args.markdown {
-        print!("{}", format_markdown());
+        crate::cli::out::write(format_args!("{}", format_markdown()));
         return ExitCode::SUCCESS;
     }
     if !args.write && !args.check {
-        print!("{}", json_schema_text());
+        crate::cli::out::write(format_args!("{}", json_schema_text()));
         return ExitCode::SUCCESS;
     }
     let mut code = ExitCode::SUCCESS;

@@ -34,7 +34,7 @@ pub struct ShowArgs {
 pub fn run(args: &ShowArgs, context: &Context) -> Exit {
     match show(args, context) {
         Ok(text) => {
-            print!("{text}");
+            crate::cli::out::write(format_args!("{text}"));
             Exit::OK
         }
         Err(exit) => exit,
