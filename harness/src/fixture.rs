@@ -83,6 +83,7 @@ pub(crate) fn with_texts(salt: u32, texts: &Texts) -> Recording {
             home,
             models: vec![(slug(salt), "main".into())],
             installation_id: u(99),
+            base_url: format!("http://127.0.0.1:{}/c{salt:06}/v1", 30000 + salt % 999),
         },
     }
 }

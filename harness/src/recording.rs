@@ -53,6 +53,8 @@ pub struct Places {
     pub models: Vec<(String, String)>,
     /// The installation id of the run.
     pub installation_id: String,
+    /// Base URL of the provider.
+    pub base_url: String,
 }
 
 /// One event that the client saw: the race-free subset of the notifications.
@@ -96,6 +98,15 @@ pub enum ClientEvent {
         last: Value,
         /// Effective window in tokens.
         window: Option<i64>,
+    },
+    /// Another model answered than the one that was asked.
+    ModelRerouted {
+        /// The model asked.
+        from: String,
+        /// The model that answered.
+        to: String,
+        /// `reason` of the notification.
+        reason: String,
     },
     /// A warning.
     Warning {

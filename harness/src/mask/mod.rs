@@ -215,7 +215,7 @@ pub const STRUCTURAL: &[(&str, &str)] = &[
     ),
     (
         "places",
-        "workspace and home lie anywhere; replaced in every text",
+        "workspace, home and provider lie anywhere; replaced in every text",
     ),
 ];
 

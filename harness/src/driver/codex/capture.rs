@@ -129,7 +129,8 @@ pub(super) fn event(event: ClientEvent, calibration: &Calibration) -> ClientEven
         }
         ClientEvent::TurnStarted { .. }
         | ClientEvent::ItemStarted { .. }
-        | ClientEvent::TokenUsage { .. } => event,
+        | ClientEvent::TokenUsage { .. }
+        | ClientEvent::ModelRerouted { .. } => event,
     }
 }
 

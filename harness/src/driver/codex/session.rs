@@ -144,6 +144,7 @@ impl<'a> Session<'a> {
                 .map(|model| (slug(model), model.name.clone()))
                 .collect(),
             installation_id: INSTALLATION_ID.to_owned(),
+            base_url: self.case.base_url().to_owned(),
         };
         let events = std::mem::take(&mut self.events);
         let recording = Recording {

@@ -30,6 +30,8 @@ use crate::texts::Calibration;
 const WORKSPACE: &str = "/tmp/turnproof/000000000000/w000";
 /// Where an engine's Codex home would lie.
 const HOME: &str = "/tmp/turnproof/000000000000/home";
+/// Where an engine's provider would listen.
+const BASE_URL: &str = "http://127.0.0.1:1/c000000/v1";
 /// The client's name and version, as the real driver says them.
 const CLIENT: (&str, &str) = ("turnproof", "0.1.0");
 /// The day of every run on the engine; masked.
@@ -307,6 +309,7 @@ impl<'a> Run<'a> {
                     .map(|m| (slug(m), m.name.clone()))
                     .collect(),
                 installation_id: INSTALLATION_ID.to_owned(),
+                base_url: BASE_URL.to_owned(),
             },
         };
         Outcome {
@@ -327,6 +330,7 @@ fn settings(plan: &Plan) -> Settings {
         model: model(&plan.models[0]),
         provider_name: config.provider_name.clone(),
         provider_id: "mock".to_owned(),
+        base_url: BASE_URL.to_owned(),
         request_max_retries: config.request_max_retries,
         stream_max_retries: config.stream_max_retries,
         cwd: WORKSPACE.to_owned(),
