@@ -155,6 +155,7 @@ fn exchange(salt: u32, kind: &str, window: i64, turn: u32, input: &[&Value]) -> 
         headers: headers.map(|(k, v)| (k.to_owned(), v)).to_vec(),
         body,
         reply: Some("step 1 reply 1".into()),
+        answer: None,
     }
 }
 

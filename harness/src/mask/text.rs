@@ -11,6 +11,7 @@ const NAMES: &[&str] = &[
     "item",
     "uuid",
     "installation",
+    "key",
     "time",
     "cwd",
     "home",

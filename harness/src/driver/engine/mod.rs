@@ -16,13 +16,13 @@ use engine::turn::TurnEnd;
 use serde_json::Value;
 
 use self::ports::{Counter, Files, Provider, Seen, VirtualClock};
-use super::script::scripted;
+use super::script::{answer, scripted};
 use super::{Driver, NoVerdict, Outcome};
 use crate::driver::codex::{INSTALLATION_ID, WORKSPACE_PATH_BYTES, slug};
 use crate::recording::{Exchange, Finding, Places, Recording};
 use crate::scenario::plan::{
-    Action, Ends, ModelSpec, Overrides, Plan, PlanStep, ReplyBody, ResumeStep, StepAction,
-    TruncationMode, TurnStatus,
+    Action, Ends, ModelSpec, Overrides, Plan, PlanStep, ResumeStep, StepAction, TruncationMode,
+    TurnStatus,
 };
 use crate::texts::Calibration;
 
@@ -106,9 +106,6 @@ fn supported(plan: &Plan) -> Result<(), NoVerdict> {
             return Err(later("model"));
         }
         for reply in &step.replies {
-            if let ReplyBody::Later(key) = &reply.body {
-                return Err(later(key));
-            }
             let inside = reply.gate.iter().flat_map(|gate| &gate.actions);
             let answers = reply.tool_answers.iter();
             let mut actions = inside.chain(answers.flat_map(|answer| &answer.while_running));
@@ -292,6 +289,7 @@ impl<'a> Run<'a> {
                 path: entry.request.path.clone(),
                 headers: entry.request.headers.clone(),
                 body: entry.request.body.to_vec(),
+                answer: answer(self.plan, &entry),
                 reply: entry.reply,
             })
             .collect();

@@ -112,7 +112,7 @@ impl Sampler for Provider {
                 gate_after_events,
             } => {
                 let (limit, end) = match ending {
-                    Ending::Complete => (events.len(), StreamEnd::Closed),
+                    Ending::Complete | Ending::Close { .. } => (events.len(), StreamEnd::Closed),
                     Ending::Cut { after_events } => (after_events, StreamEnd::Broken),
                     Ending::Stall { after_events } => (after_events, StreamEnd::Idle),
                 };
