@@ -96,6 +96,22 @@ pub struct Profile {
     pub keeps_part_extras: bool,
     /// A resume writes the thread's settings (0.164).
     pub settings_at_resume: bool,
+    /// A transport error names the URL (0.144).
+    pub url_in_transport_errors: bool,
+    /// An unexpected status has a code of its own (0.164+).
+    pub connection_failed_code: bool,
+    /// A rate limit has a text and a code of its own, and `slow_down` is one (0.164+).
+    pub rate_limit_errors: bool,
+    /// `retry-after` of a status 429 is honoured (0.164+).
+    pub honours_retry_after: bool,
+    /// A response cut at its length is not asked again (0.164+).
+    pub incomplete_is_final: bool,
+    /// The model is guided after a response that the content filter stopped (0.164+).
+    pub guides_after_content_filter: bool,
+    /// A status 400 that names the context length counts as a full window (0.171).
+    pub reads_full_window_of_400: bool,
+    /// Page of the plan's usage, in error texts.
+    pub usage_page: &'static str,
     /// The environment context names date and time zone; the quiet config switches it off where
     /// there is such a switch (0.164+).
     pub environment_dates: bool,
@@ -135,6 +151,14 @@ impl Profile {
             apostrophe: '\'',
             keeps_part_extras: false,
             settings_at_resume: false,
+            url_in_transport_errors: true,
+            connection_failed_code: false,
+            rate_limit_errors: false,
+            honours_retry_after: false,
+            incomplete_is_final: false,
+            guides_after_content_filter: false,
+            reads_full_window_of_400: false,
+            usage_page: "https://chatgpt.com/codex/settings/usage",
             environment_dates: true,
         };
         let v164 = Self {
@@ -163,6 +187,13 @@ impl Profile {
             apostrophe: '\u{2019}',
             keeps_part_extras: true,
             settings_at_resume: true,
+            url_in_transport_errors: false,
+            connection_failed_code: true,
+            rate_limit_errors: true,
+            honours_retry_after: true,
+            incomplete_is_final: true,
+            guides_after_content_filter: true,
+            usage_page: "https://chatgpt.com/settings/usage",
             environment_dates: false,
             ..v144.clone()
         };
@@ -179,6 +210,7 @@ impl Profile {
                 estimate_without_usage: true,
                 keeps_text_after_interrupted_pre_turn: true,
                 settings_at_resume: false,
+                reads_full_window_of_400: true,
                 ..v164
             },
         }

@@ -291,7 +291,7 @@ pub fn task_complete(
     if let Some(failure) = failure.filter(|_| profile.error_in_task_complete) {
         set(
             "error",
-            json!({"message": failure.message, "codex_error_info": failure.rollout_code()}),
+            json!({"message": failure.message, "codex_error_info": failure.rollout_code(profile)}),
         );
     }
     if profile.wide_metadata {
@@ -431,8 +431,8 @@ pub struct TokenInfo {
     pub total: Usage,
     /// Last usage, or the estimate after a compaction.
     pub last: Usage,
-    /// Reasoning is part of `last` (0.171).
-    pub includes_reasoning: bool,
+    /// Reasoning is part of `last` (0.171); `None` where nothing says so.
+    pub includes_reasoning: Option<bool>,
 }
 
 /// `token_count`
@@ -441,11 +441,8 @@ pub fn token_count(info: Option<&TokenInfo>, settings: &Settings, profile: &Prof
         let mut map = Map::new();
         map.insert("total_token_usage".to_owned(), info.total.record(profile));
         map.insert("last_token_usage".to_owned(), info.last.record(profile));
-        if profile.sequences {
-            map.insert(
-                "last_usage_includes_reasoning".to_owned(),
-                json!(info.includes_reasoning),
-            );
+        if let Some(includes) = info.includes_reasoning.filter(|_| profile.sequences) {
+            map.insert("last_usage_includes_reasoning".to_owned(), json!(includes));
         }
         map.insert(
             "model_context_window".to_owned(),

@@ -177,7 +177,7 @@ impl Found {
                 self.info = Some(TokenInfo {
                     total: usage(&info["total_token_usage"]),
                     last: usage(&info["last_token_usage"]),
-                    includes_reasoning: info["last_usage_includes_reasoning"] == Value::Bool(true),
+                    includes_reasoning: info["last_usage_includes_reasoning"].as_bool(),
                 });
                 self.history.mark_covered();
             }

@@ -94,6 +94,8 @@ pub struct Session {
     pub(crate) history: History,
     pub(crate) baseline: Option<Baseline>,
     pub(crate) info: Option<TokenInfo>,
+    /// An answer told the limits of the plan: every stream does, and a reached limit.
+    pub(crate) rate_limits_seen: bool,
     /// Usage of the thread, compactions included.
     pub(crate) thread_usage: Usage,
     /// Usage of the running turn.
@@ -157,6 +159,7 @@ impl Session {
             history: History::default(),
             baseline: None,
             info: None,
+            rate_limits_seen: false,
             thread_usage: Usage::default(),
             turn_usage: Usage::default(),
             latest_usage_record: None,
@@ -456,7 +459,10 @@ impl Session {
 
     /// Writes `token_count` and tells the client, if there is anything to tell.
     pub(crate) fn emit_token_count(&mut self) {
-        let record = rollout::token_count(self.info.as_ref(), &self.settings, &self.profile);
+        let mut record = rollout::token_count(self.info.as_ref(), &self.settings, &self.profile);
+        if !self.rate_limits_seen {
+            record["rate_limits"] = Value::Null;
+        }
         self.recorder.event(record);
         self.report_usage();
     }
@@ -479,7 +485,7 @@ impl Session {
         let info = self.info.get_or_insert_with(TokenInfo::default);
         info.total.add(usage);
         info.last = usage;
-        info.includes_reasoning = self.reasoning_included;
+        info.includes_reasoning = Some(self.reasoning_included);
         self.history.mark_covered();
         if self.prefill.is_none() {
             self.prefill = Some(usage.input);
@@ -509,7 +515,7 @@ impl Session {
                 self.history.estimate_uncovered(&self.profile)
             };
         };
-        let reasoning = if info.includes_reasoning || self.reasoning_included {
+        let reasoning = if info.includes_reasoning == Some(true) || self.reasoning_included {
             0
         } else {
             self.history.estimate_old_reasoning(&self.profile)

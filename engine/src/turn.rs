@@ -25,6 +25,10 @@ pub(crate) struct Turn {
     pub(crate) first_token_ms: Option<u64>,
     pub(crate) output_schema: Option<Value>,
     last_agent_message: Option<String>,
+    /// State that the provider gave to this turn.
+    pub(crate) state: Option<String>,
+    /// The client was told that another model answers.
+    pub(crate) rerouted: bool,
 }
 
 /// How a turn ended.
@@ -81,6 +85,8 @@ impl Session {
             first_token_ms: None,
             output_schema,
             last_agent_message: None,
+            state: None,
+            rerouted: false,
         }
     }
 
@@ -135,10 +141,8 @@ impl Session {
                 return Ok(());
             }
         }
-        Err(Failure {
-            kind: FailureKind::Rejected,
-            message: format!("the turn made {SAMPLINGS_MAX} samplings (SAMPLINGS_MAX)"),
-        })
+        let message = format!("the turn made {SAMPLINGS_MAX} samplings (SAMPLINGS_MAX)");
+        Err(Failure::rejected(message))
     }
 
     fn take_input(&mut self) -> Vec<(u64, Vec<Value>)> {
@@ -157,7 +161,12 @@ impl Session {
             match self.sample_once(turn).await {
                 Ok(sampled) => return Ok(sampled),
                 Err(failure) => {
-                    if attempt >= self.settings.stream_max_retries || !retryable(&failure) {
+                    if failure.kind == FailureKind::ContentFilter
+                        && self.profile.guides_after_content_filter
+                    {
+                        self.guide_after_content_filter(turn);
+                    }
+                    if attempt >= self.settings.stream_max_retries || !failure.repeats_stream() {
                         return Err(failure);
                     }
                     attempt += 1;
@@ -165,18 +174,6 @@ impl Session {
                 }
             }
         }
-    }
-
-    /// Tells the client about a retry and lets the backoff pass.
-    pub(crate) fn announce_retry(&mut self, attempt: u64, failure: &Failure) {
-        let limit = self.settings.stream_max_retries;
-        self.ports.observer.event(Event::Error {
-            message: format!("Reconnecting... {attempt}/{limit}"),
-            will_retry: true,
-            code: json!({"responseStreamDisconnected": {"httpStatusCode": null}}),
-        });
-        debug!(%attempt, message = %failure.message, "retrying");
-        self.ports.clock.wait(200 << (attempt - 1).min(10));
     }
 
     async fn sample_once(&mut self, turn: &mut Turn) -> Result<Sampled, Failure> {
@@ -189,7 +186,7 @@ impl Session {
         // A steer made while nothing was streaming cuts the next stream before it opens.
         let cut = self.instant_interrupt() && self.inbox.take_cut();
         debug!(items = prompt.len(), "asking the model");
-        let mut stream = self.open(built).await?;
+        let mut stream = self.open_turn(turn, built).await?;
         if cut {
             return Ok(Sampled {
                 needs_follow_up: true,
@@ -231,31 +228,6 @@ impl Session {
         request::build(&self.settings, &self.profile, &at, purpose, prompt, schema)
     }
 
-    /// Opens a stream, with the request's own retries.
-    pub(crate) async fn open(
-        &mut self,
-        request: crate::ports::Request,
-    ) -> Result<Box<dyn EventStream>, Failure> {
-        let mut attempt = 0;
-        loop {
-            match self.ports.sampler.sample(request.clone()).await {
-                Ok(stream) => return Ok(stream),
-                Err(failure) => {
-                    let failure = Failure::from_http(&failure, &self.profile);
-                    let again = !matches!(
-                        failure.kind,
-                        FailureKind::InvalidRequest | FailureKind::TooManyRequests
-                    );
-                    if attempt >= self.settings.request_max_retries || !again {
-                        return Err(failure);
-                    }
-                    self.ports.clock.wait(200 << attempt.min(10));
-                    attempt += 1;
-                }
-            }
-        }
-    }
-
     /// Reads events until the response ends, the client stops it or a steer cuts it.
     async fn read_stream(
         &mut self,
@@ -280,11 +252,7 @@ impl Session {
             };
             let event = match step {
                 StreamStep::Event(event) => event,
-                StreamStep::End => {
-                    return Err(Failure::disconnected(
-                        "stream closed before response.completed",
-                    ));
-                }
+                StreamStep::End(end) => return Err(Failure::from_end(end)),
             };
             if let Some(end) = self.handle_event(turn, &event, calls)? {
                 return Ok(end);
@@ -310,17 +278,20 @@ impl Session {
             Some("response.completed") => {
                 let response = &event["response"];
                 let Some(id) = response["id"].as_str() else {
-                    return Err(Failure::disconnected("failed to parse ResponseCompleted"));
+                    return Err(Failure::disconnected(
+                        "failed to parse ResponseCompleted: missing field `id`",
+                    ));
                 };
-                self.counters.sampled = calls.asked;
                 let usage = Usage::from_response(&response["usage"]);
                 self.record_usage(usage, &turn.id, id);
                 Ok(Some(StreamEnd {
                     asks_again: response["end_turn"] == json!(false),
                 }))
             }
-            Some("response.failed") => Err(Failure::from_failed(&event["response"])),
-            Some("response.incomplete") => Err(Failure::from_incomplete(&event["response"])),
+            Some("response.failed") => Err(Failure::from_failed(&event["response"], &self.profile)),
+            Some("response.incomplete") => {
+                Err(Failure::from_incomplete(&event["response"], &self.profile))
+            }
             _ => Ok(None),
         }
     }
@@ -384,11 +355,14 @@ impl Session {
         if let Some(failure) = failure {
             if failure.kind == FailureKind::ContextWindowExceeded {
                 self.fill_window();
+            } else if failure.kind == FailureKind::PlanLimit {
+                self.rate_limits_seen = true;
+                self.emit_token_count();
             }
             self.ports.observer.event(Event::Error {
                 message: failure.message.clone(),
                 will_retry: false,
-                code: failure.client_code(),
+                code: failure.client_code(&self.profile),
             });
         }
         let last = turn
@@ -409,7 +383,8 @@ impl Session {
         self.ports.observer.event(Event::TurnEnded {
             turn: turn.id.clone(),
             status,
-            error: failure.map(|failure| (failure.message.clone(), failure.client_code())),
+            error: failure
+                .map(|failure| (failure.message.clone(), failure.client_code(&self.profile))),
         });
         end
     }
@@ -429,6 +404,7 @@ impl Session {
             total: (window - before).max(0),
             ..Usage::default()
         };
+        info.includes_reasoning = None;
         self.history.mark_covered();
         self.emit_token_count();
     }
@@ -452,23 +428,4 @@ impl Session {
 /// How a stream ended without failure.
 struct StreamEnd {
     asks_again: bool,
-}
-
-/// Whether a stream is opened again after this failure of an ordinary turn.
-fn retryable(failure: &Failure) -> bool {
-    match failure.kind {
-        FailureKind::StreamDisconnected
-        | FailureKind::ConnectionFailed
-        | FailureKind::InternalServerError
-        | FailureKind::UnexpectedStatus(_)
-        | FailureKind::RateLimited => true,
-        FailureKind::ContextWindowExceeded
-        | FailureKind::InvalidRequest
-        | FailureKind::TooManyRequests
-        | FailureKind::Incomplete
-        | FailureKind::UsageLimit
-        | FailureKind::Overloaded
-        | FailureKind::Rejected
-        | FailureKind::Interrupted => false,
-    }
 }

@@ -212,11 +212,7 @@ impl Session {
             };
             let event = match step {
                 StreamStep::Event(event) => event,
-                StreamStep::End => {
-                    return Err(Failure::disconnected(
-                        "stream closed before response.completed",
-                    ));
-                }
+                StreamStep::End(end) => return Err(Failure::from_end(end)),
             };
             match event["type"].as_str() {
                 Some("response.output_item.done") => {
@@ -240,9 +236,11 @@ impl Session {
                     self.emit_token_count();
                     return Ok(Answer { response_id, text });
                 }
-                Some("response.failed") => return Err(Failure::from_failed(&event["response"])),
+                Some("response.failed") => {
+                    return Err(Failure::from_failed(&event["response"], &self.profile));
+                }
                 Some("response.incomplete") => {
-                    return Err(Failure::from_incomplete(&event["response"]));
+                    return Err(Failure::from_incomplete(&event["response"], &self.profile));
                 }
                 _ => {}
             }
@@ -317,7 +315,7 @@ impl Session {
             total,
             ..Usage::default()
         };
-        info.includes_reasoning = includes_reasoning;
+        info.includes_reasoning = Some(includes_reasoning);
         self.prefill = None;
         self.emit_token_count();
     }

@@ -16,13 +16,13 @@ use engine::turn::TurnEnd;
 use serde_json::Value;
 
 use self::ports::{Counter, Files, Provider, Seen, VirtualClock};
-use super::script::scripted;
+use super::script::{answer, scripted};
 use super::{Driver, NoVerdict, Outcome};
 use crate::driver::codex::{INSTALLATION_ID, WORKSPACE_PATH_BYTES, slug};
 use crate::recording::{Exchange, Finding, Places, Recording};
 use crate::scenario::plan::{
-    Action, Ends, ModelSpec, Overrides, Plan, PlanStep, ReplyBody, ResumeStep, StepAction,
-    TruncationMode, TurnStatus,
+    Action, Ends, ModelSpec, Overrides, Plan, PlanStep, ResumeStep, StepAction, TruncationMode,
+    TurnStatus,
 };
 use crate::texts::Calibration;
 
@@ -30,6 +30,8 @@ use crate::texts::Calibration;
 const WORKSPACE: &str = "/tmp/turnproof/000000000000/w000";
 /// Where an engine's Codex home would lie.
 const HOME: &str = "/tmp/turnproof/000000000000/home";
+/// Where an engine's provider would listen.
+const BASE_URL: &str = "http://127.0.0.1:1/c000000/v1";
 /// The client's name and version, as the real driver says them.
 const CLIENT: (&str, &str) = ("turnproof", "0.1.0");
 /// The day of every run on the engine; masked.
@@ -104,9 +106,6 @@ fn supported(plan: &Plan) -> Result<(), NoVerdict> {
             return Err(later("model"));
         }
         for reply in &step.replies {
-            if let ReplyBody::Later(key) = &reply.body {
-                return Err(later(key));
-            }
             let inside = reply.gate.iter().flat_map(|gate| &gate.actions);
             let answers = reply.tool_answers.iter();
             let mut actions = inside.chain(answers.flat_map(|answer| &answer.while_running));
@@ -290,6 +289,7 @@ impl<'a> Run<'a> {
                 path: entry.request.path.clone(),
                 headers: entry.request.headers.clone(),
                 body: entry.request.body.to_vec(),
+                answer: answer(self.plan, &entry),
                 reply: entry.reply,
             })
             .collect();
@@ -307,6 +307,7 @@ impl<'a> Run<'a> {
                     .map(|m| (slug(m), m.name.clone()))
                     .collect(),
                 installation_id: INSTALLATION_ID.to_owned(),
+                base_url: BASE_URL.to_owned(),
             },
         };
         Outcome {
@@ -327,6 +328,7 @@ fn settings(plan: &Plan) -> Settings {
         model: model(&plan.models[0]),
         provider_name: config.provider_name.clone(),
         provider_id: "mock".to_owned(),
+        base_url: BASE_URL.to_owned(),
         request_max_retries: config.request_max_retries,
         stream_max_retries: config.stream_max_retries,
         cwd: WORKSPACE.to_owned(),
