@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::items::Item;
 use crate::ports::Request;
 use crate::profile::Profile;
-use crate::settings::{Settings, Tool};
+use crate::settings::{Implementation, Settings, Tool};
 use crate::texts;
 
 /// What a request is for.
@@ -13,7 +13,7 @@ use crate::texts;
 pub enum Purpose {
     /// An ordinary sampling.
     Turn,
-    /// A local compaction.
+    /// A compaction.
     Compaction(CompactionMetadata),
 }
 
@@ -26,6 +26,8 @@ pub struct CompactionMetadata {
     pub reason: &'static str,
     /// `pre_turn`, `mid_turn`, `standalone_turn`, `post_turn`.
     pub phase: &'static str,
+    /// Who makes it.
+    pub implementation: Implementation,
 }
 
 /// Ids and numbers that a request carries beside the prompt.
@@ -165,7 +167,11 @@ fn turn_metadata(
             json!({
                 "trigger": compaction.trigger,
                 "reason": compaction.reason,
-                "implementation": "responses",
+                "implementation": match compaction.implementation {
+                    Implementation::Local => "responses",
+                    Implementation::RemoteV1 => "responses_compact",
+                    Implementation::RemoteV2 => "responses_compaction_v2",
+                },
                 "phase": compaction.phase,
                 "strategy": "memento",
             }),
@@ -190,7 +196,11 @@ fn body(
     metadata: &str,
     output_schema: Option<&Value>,
 ) -> Map<String, Value> {
-    let turn = *purpose == Purpose::Turn;
+    // A remote compaction is the turn's request but for its input.
+    let turn = match purpose {
+        Purpose::Turn => true,
+        Purpose::Compaction(due) => due.implementation != Implementation::Local,
+    };
     let tools = if turn {
         tools(settings, profile)
     } else {

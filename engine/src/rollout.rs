@@ -132,6 +132,9 @@ pub fn item_metadata(meta: &Meta, profile: &Profile) -> Value {
     if let Some(tokens) = meta.fallback_token_limit {
         set("fallback_token_limit_override", json!(tokens));
     }
+    if meta.opaque && profile.sequences {
+        set("compaction_without_file_error_sources", json!(true));
+    }
     if meta.mcp_attribution {
         let status = if meta.supplied_thread {
             json!({"status": "attribution_error", "error_reason": "history_missing_checkpoint"})
@@ -433,10 +436,12 @@ pub struct TokenInfo {
     pub last: Usage,
     /// Reasoning is part of `last` (0.171); `None` where nothing says so.
     pub includes_reasoning: Option<bool>,
+    /// Effective window of the model that was asked last, in tokens.
+    pub window: Option<i64>,
 }
 
 /// `token_count`
-pub fn token_count(info: Option<&TokenInfo>, settings: &Settings, profile: &Profile) -> Value {
+pub fn token_count(info: Option<&TokenInfo>, profile: &Profile) -> Value {
     let info = info.map_or(Value::Null, |info| {
         let mut map = Map::new();
         map.insert("total_token_usage".to_owned(), info.total.record(profile));
@@ -446,7 +451,7 @@ pub fn token_count(info: Option<&TokenInfo>, settings: &Settings, profile: &Prof
         }
         map.insert(
             "model_context_window".to_owned(),
-            json!(settings.effective_window()),
+            json!(info.window),
         );
         Value::Object(map)
     });

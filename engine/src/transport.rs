@@ -51,6 +51,25 @@ impl Session {
         }
     }
 
+    /// Asks for a whole JSON answer, with the request's own retries.
+    pub(crate) async fn post(&mut self, request: Request) -> Result<serde_json::Value, Failure> {
+        let mut attempt = 0;
+        loop {
+            match self.ports.sampler.post(request.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => {
+                    let failure =
+                        Failure::from_http(&failure, &self.settings, &self.profile, request.path);
+                    if attempt >= self.settings.request_max_retries || !failure.repeats_request() {
+                        return Err(failure);
+                    }
+                    attempt += 1;
+                    self.ports.clock.wait(backoff_ms(attempt));
+                }
+            }
+        }
+    }
+
     /// Opens the stream of an ordinary sampling: the turn's state goes out and comes in.
     pub(crate) async fn open_turn(
         &mut self,

@@ -12,6 +12,7 @@ use crate::ports::{EventStream, StreamStep};
 use crate::request::{self, Addresses, Purpose};
 use crate::rollout::{self, TurnTimes};
 use crate::session::Session;
+use crate::settings::Settings;
 use crate::texts;
 use crate::tokens::Usage;
 
@@ -92,9 +93,7 @@ impl Session {
 
     async fn turn_body(&mut self, turn: &mut Turn, input: Vec<Value>) -> Result<(), Failure> {
         let order = (!input.is_empty()).then(|| self.take_order());
-        if self.over_limit()
-            && let Err(failure) = self.compact_pre_turn(turn).await
-        {
+        if let Err(failure) = self.compact_pre_turn(turn).await {
             let interrupted = failure.kind == FailureKind::Interrupted;
             let keep = if interrupted {
                 self.profile.keeps_text_after_interrupted_pre_turn
@@ -216,6 +215,18 @@ impl Session {
         prompt: &[Item],
         schema: Option<&Value>,
     ) -> crate::ports::Request {
+        self.build_for(&self.settings, turn, purpose, prompt, schema)
+    }
+
+    /// Builds a request with other settings than the turn's.
+    pub(crate) fn build_for(
+        &self,
+        settings: &Settings,
+        turn: &Turn,
+        purpose: &Purpose,
+        prompt: &[Item],
+        schema: Option<&Value>,
+    ) -> crate::ports::Request {
         let at = Addresses {
             thread: &self.thread,
             turn: &turn.id,
@@ -225,7 +236,7 @@ impl Session {
             turn_started_ms: turn.started_ms,
             base_id: &self.base_id,
         };
-        request::build(&self.settings, &self.profile, &at, purpose, prompt, schema)
+        request::build(settings, &self.profile, &at, purpose, prompt, schema)
     }
 
     /// Reads events until the response ends, the client stops it or a steer cuts it.
@@ -283,7 +294,8 @@ impl Session {
                     ));
                 };
                 let usage = Usage::from_response(&response["usage"]);
-                self.record_usage(usage, &turn.id, id);
+                let window = self.settings.effective_window();
+                self.record_usage(usage, window, &turn.id, id);
                 Ok(Some(StreamEnd {
                     asks_again: response["end_turn"] == json!(false),
                 }))
@@ -390,7 +402,7 @@ impl Session {
     }
 
     /// Window-full accounting after a context-length failure (compaction.md §2.4).
-    fn fill_window(&mut self) {
+    pub(crate) fn fill_window(&mut self) {
         let Some(window) = self.settings.effective_window() else {
             return;
         };
@@ -405,6 +417,7 @@ impl Session {
             ..Usage::default()
         };
         info.includes_reasoning = None;
+        info.window = Some(window);
         self.history.mark_covered();
         self.emit_token_count();
     }

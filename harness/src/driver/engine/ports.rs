@@ -89,20 +89,26 @@ impl Provider {
     }
 }
 
+impl Provider {
+    fn respond(&self, request: Request) -> MemoryReply {
+        let mut headers = request.headers;
+        headers.push(("host".to_owned(), "127.0.0.1:1".to_owned()));
+        headers.push(("content-length".to_owned(), request.body.len().to_string()));
+        self.memory.borrow_mut().respond(journal::Request {
+            method: "POST".to_owned(),
+            path: request.path.to_owned(),
+            headers,
+            body: Bytes::from(request.body),
+        })
+    }
+}
+
 impl Sampler for Provider {
     fn sample(
         &self,
         request: Request,
     ) -> LocalBoxFuture<'static, Result<Box<dyn EventStream>, HttpFailure>> {
-        let mut headers = request.headers;
-        headers.push(("host".to_owned(), "127.0.0.1:1".to_owned()));
-        headers.push(("content-length".to_owned(), request.body.len().to_string()));
-        let reply = self.memory.borrow_mut().respond(journal::Request {
-            method: "POST".to_owned(),
-            path: request.path.to_owned(),
-            headers,
-            body: Bytes::from(request.body),
-        });
+        let reply = self.respond(request);
         let result: Result<Box<dyn EventStream>, HttpFailure> = match reply {
             MemoryReply::Stream {
                 label,
@@ -148,6 +154,27 @@ impl Sampler for Provider {
                 headers,
                 body,
             }),
+            MemoryReply::Dropped { .. } => Err(HttpFailure::Dropped),
+        };
+        std::future::ready(result).boxed_local()
+    }
+
+    fn post(&self, request: Request) -> LocalBoxFuture<'static, Result<Value, HttpFailure>> {
+        let result = match self.respond(request) {
+            MemoryReply::Http {
+                status: 200, body, ..
+            } => Ok(serde_json::from_str(&body).unwrap_or(Value::Null)),
+            MemoryReply::Http {
+                status,
+                headers,
+                body,
+                ..
+            } => Err(HttpFailure::Status {
+                status,
+                headers,
+                body,
+            }),
+            MemoryReply::Stream { .. } => Ok(Value::Null),
             MemoryReply::Dropped { .. } => Err(HttpFailure::Dropped),
         };
         std::future::ready(result).boxed_local()
