@@ -189,11 +189,17 @@ impl Session {
             .clone()
             .filter(|text| !text.trim().is_empty())
             .unwrap_or_else(|| texts::COMPACTION_PROMPT.to_owned());
-        prompt.push(items::message(
+        let mut last = items::message(
             "user",
             None,
             vec![json!({"type": "input_text", "text": text})],
-        ));
+        );
+        if self.profile.wide_metadata {
+            let kinds = json!(["unknown"]);
+            last.passthrough
+                .insert("content_item_kinds".to_owned(), kinds);
+        }
+        prompt.push(last);
         let request = self.build(turn, purpose, &prompt, None);
         debug!(items = prompt.len(), "asking for a summary");
         let mut stream = self.open(request).await?;
@@ -504,12 +510,7 @@ impl Session {
     fn resume_metadata(&self, turn: &str) -> Value {
         let mut map = Map::new();
         if self.profile.sequences {
-            let tools: Vec<Value> = self
-                .settings
-                .tools
-                .iter()
-                .map(rollout::dynamic_tool)
-                .collect();
+            let tools = rollout::dynamic_tools(&self.settings.tools);
             map.insert(
                 "dynamic_tools".to_owned(),
                 json!({"thread_id": self.thread, "tools": tools}),

@@ -31,5 +31,6 @@ pub mod session;
 pub mod settings;
 pub mod texts;
 pub mod tokens;
+mod tools;
 pub mod truncate;
 pub mod turn;

@@ -99,6 +99,12 @@ pub struct Profile {
     /// The environment context names date and time zone; the quiet config switches it off where
     /// there is such a switch (0.164+).
     pub environment_dates: bool,
+    /// Tool schemas keep `minItems`.
+    pub keeps_min_items: bool,
+    /// A lite model gets plain tools in a namespace, also in compaction requests.
+    pub lite_namespace: bool,
+    /// Namespaces with deferred tools are named in the initial context.
+    pub names_deferred_tools: bool,
 }
 
 impl Profile {
@@ -136,6 +142,9 @@ impl Profile {
             keeps_part_extras: false,
             settings_at_resume: false,
             environment_dates: true,
+            keeps_min_items: false,
+            lite_namespace: false,
+            names_deferred_tools: false,
         };
         let v164 = Self {
             version: Version::V164,
@@ -164,6 +173,8 @@ impl Profile {
             keeps_part_extras: true,
             settings_at_resume: true,
             environment_dates: false,
+            keeps_min_items: true,
+            lite_namespace: true,
             ..v144.clone()
         };
         match version {
@@ -179,6 +190,7 @@ impl Profile {
                 estimate_without_usage: true,
                 keeps_text_after_interrupted_pre_turn: true,
                 settings_at_resume: false,
+                names_deferred_tools: true,
                 ..v164
             },
         }

@@ -204,6 +204,7 @@ fn plan() -> Plan {
         StepAction::User(UserStep {
             input: vec![json!({"type": "text", "text": text})],
             overrides,
+            ..UserStep::default()
         })
     };
     let mut summary = say("summary", SUMMARY);
