@@ -33,6 +33,7 @@ pub fn full(settings: &Settings, profile: &Profile, switched: Option<&Model>) ->
     if profile.base_is_item {
         developer.extend(instructions);
         developer.extend(permissions);
+        developer.extend(deferred_tools_fragment(settings, profile));
     } else {
         developer.extend(permissions);
         developer.extend(instructions);
@@ -123,6 +124,20 @@ fn permissions_fragment(settings: &Settings) -> Option<Fragment> {
         kind: "permissions.instructions",
         provenance: harness(),
         text: text.to_owned(),
+    })
+}
+
+fn deferred_tools_fragment(settings: &Settings, profile: &Profile) -> Option<Fragment> {
+    let names = crate::tools::deferred_namespaces(settings);
+    if names.is_empty() || !profile.names_deferred_tools {
+        return None;
+    }
+    let lines: Vec<String> = names.iter().map(|name| format!("- {name}: {name}\n")).collect();
+    Some(Fragment {
+        role: "developer",
+        kind: "tools.deferred_namespaces",
+        provenance: json!({"type": "tool", "namespace": "tool_search"}),
+        text: format!("<tools>\nDeferred tool namespaces:\n{}</tools>", lines.concat()),
     })
 }
 

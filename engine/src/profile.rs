@@ -134,6 +134,12 @@ pub struct Profile {
     /// The environment context names date and time zone; the quiet config switches it off where
     /// there is such a switch (0.164+).
     pub environment_dates: bool,
+    /// Tool schemas keep `minItems`.
+    pub keeps_min_items: bool,
+    /// A lite model gets plain tools in a namespace, also in compaction requests.
+    pub lite_namespace: bool,
+    /// Namespaces with deferred tools are named in the initial context.
+    pub names_deferred_tools: bool,
 }
 
 impl Profile {
@@ -183,6 +189,9 @@ impl Profile {
             reads_full_window_of_400: false,
             usage_page: "https://chatgpt.com/codex/settings/usage",
             environment_dates: true,
+            keeps_min_items: false,
+            lite_namespace: false,
+            names_deferred_tools: false,
         };
         let v164 = Self {
             version: Version::V164,
@@ -222,6 +231,8 @@ impl Profile {
             guides_after_content_filter: true,
             usage_page: "https://chatgpt.com/settings/usage",
             environment_dates: false,
+            keeps_min_items: true,
+            lite_namespace: true,
             ..v144.clone()
         };
         match version {
@@ -239,6 +250,7 @@ impl Profile {
                 keeps_text_after_interrupted_pre_turn: true,
                 settings_at_resume: false,
                 reads_full_window_of_400: true,
+                names_deferred_tools: true,
                 ..v164
             },
         }

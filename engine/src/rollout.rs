@@ -185,7 +185,7 @@ pub fn session_meta(
     if !settings.tools.is_empty() {
         set(
             "dynamic_tools",
-            Value::Array(settings.tools.iter().map(dynamic_tool).collect()),
+            Value::Array(dynamic_tools(&settings.tools)),
         );
     }
     set(
@@ -212,8 +212,23 @@ fn base_instructions(settings: &Settings, profile: &Profile) -> Value {
     json!({"text": text, "provenance": provenance})
 }
 
+/// The client's tools as a record holds them: a namespace stands where its first tool stood.
+pub fn dynamic_tools(tools: &[Tool]) -> Vec<Value> {
+    let mut specs: Vec<Value> = Vec::new();
+    for tool in tools {
+        match &tool.namespace {
+            None => specs.push(dynamic_tool(tool)),
+            Some(name) => {
+                crate::tools::into_namespace(&mut specs, name, name, dynamic_tool(tool));
+            }
+        }
+    }
+    specs
+}
+
+
 /// A client tool as the client declared it.
-pub fn dynamic_tool(tool: &Tool) -> Value {
+fn dynamic_tool(tool: &Tool) -> Value {
     let mut map = Map::new();
     map.insert("type".to_owned(), json!("function"));
     map.insert("name".to_owned(), json!(tool.name));
@@ -398,6 +413,9 @@ pub fn thread_settings(settings: &Settings, profile: &Profile, thread: &str) -> 
     };
     set("model", json!(settings.model.slug));
     set("model_provider_id", json!(settings.provider_id));
+    if let Some(tier) = &settings.sampling.service_tier {
+        set("service_tier", json!(tier));
+    }
     set("approval_policy", json!(settings.approval));
     set("approvals_reviewer", json!("user"));
     if profile.sequences {
@@ -410,6 +428,9 @@ pub fn thread_settings(settings: &Settings, profile: &Profile, thread: &str) -> 
     }
     if let Some(effort) = &settings.effort {
         set("reasoning_effort", json!(effort));
+    }
+    if let Some(summary) = &settings.sampling.summary {
+        set("reasoning_summary", json!(summary));
     }
     if !profile.wide_metadata {
         set("personality", json!("pragmatic"));

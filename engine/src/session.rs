@@ -37,6 +37,15 @@ pub struct Baseline {
     pub state: Map<String, Value>,
 }
 
+/// What the client says about a turn beside its input.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Remarks {
+    /// Texts for the turn metadata.
+    pub metadata: Vec<(String, String)>,
+    /// The client's own id of its message.
+    pub message_id: Option<String>,
+}
+
 /// Running numbers of the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
@@ -121,6 +130,8 @@ pub struct Session {
     pub(crate) supplied: bool,
     /// Turn whose context a compaction has already recorded.
     pub(crate) context_turn: Option<String>,
+    /// What the client says about the running turn.
+    pub(crate) remarks: Remarks,
     created: String,
 }
 
@@ -180,6 +191,7 @@ impl Session {
             attributed_turn: None,
             supplied: false,
             context_turn: None,
+            remarks: Remarks::default(),
             created,
         }
     }
@@ -257,13 +269,15 @@ impl Session {
         let before = self.settings.clone();
         change(&mut self.settings);
         if self.settings != before {
-            if !self.begun && !self.profile.base_is_item {
-                self.begin();
-            }
             if self.begun {
                 self.record_settings();
             }
         }
+    }
+
+    /// Sets what the client says about the next turn.
+    pub fn remark(&mut self, remarks: Remarks) {
+        self.remarks = remarks;
     }
 
     /// Puts items into the history between turns.

@@ -65,6 +65,8 @@ pub struct Settings {
     pub paginated: Option<bool>,
     /// Reasoning effort set by the client.
     pub effort: Option<String>,
+    /// What requests say beside prompt and tools.
+    pub sampling: Sampling,
     /// Client tools in declaration order.
     pub tools: Vec<Tool>,
     /// `originator`, client name.
@@ -122,6 +124,36 @@ pub struct Model {
     pub reasoning_summaries: bool,
     /// Default reasoning effort.
     pub default_effort: Option<String>,
+    /// Defaults and abilities that decide request fields.
+    pub sampling: ModelSampling,
+}
+
+/// Request fields that config and client decide.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sampling {
+    /// Reasoning summary: `auto`, `concise`, `detailed`, `none`.
+    pub summary: Option<String>,
+    /// Verbosity of the answer.
+    pub verbosity: Option<String>,
+    /// Service tier as the client or the config names it.
+    pub service_tier: Option<String>,
+    /// Outputs say which call they answer (`executed_tool_call_metadata`).
+    pub executed_calls: bool,
+}
+
+/// Request fields that the catalogue decides.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ModelSampling {
+    /// Default reasoning summary; `none` sends nothing.
+    pub default_summary: Option<String>,
+    /// The model knows verbosity.
+    pub supports_verbosity: bool,
+    /// Default verbosity.
+    pub default_verbosity: Option<String>,
+    /// Ids of its service tiers.
+    pub service_tiers: Vec<String>,
+    /// Tools go as an input item (`use_responses_lite`).
+    pub lite: bool,
 }
 
 /// Truncation policy: limit in bytes, or in tokens of four bytes.
@@ -191,6 +223,48 @@ impl Settings {
             (Truncation::Bytes(_), Some(tokens)) => Truncation::Bytes(tokens * 4),
             (Truncation::Tokens(_), Some(tokens)) => Truncation::Tokens(tokens),
         }
+    }
+
+    /// Effort of a request: the setting, else the catalogue's default.
+    pub fn effective_effort(&self) -> Option<&str> {
+        let default = self.model.default_effort.as_deref();
+        self.effort.as_deref().or(default)
+    }
+
+    /// Summary of a request; `none` is none.
+    pub fn effective_summary(&self) -> Option<&str> {
+        let default = self.model.sampling.default_summary.as_deref();
+        let summary = self.sampling.summary.as_deref().or(default);
+        summary.filter(|summary| *summary != "none")
+    }
+
+    /// Verbosity of a request, for a model that knows it.
+    pub fn effective_verbosity(&self) -> Option<&str> {
+        let model = &self.model.sampling;
+        let verbosity = self.sampling.verbosity.as_deref();
+        verbosity
+            .or(model.default_verbosity.as_deref())
+            .filter(|_| model.supports_verbosity)
+    }
+
+    /// Service tier of a request, if the model has it; `fast` is the older name of `priority`.
+    pub fn effective_service_tier(&self) -> Option<&str> {
+        let wanted = match self.sampling.service_tier.as_deref()? {
+            "fast" => "priority",
+            other => other,
+        };
+        let mut known = self.model.sampling.service_tiers.iter();
+        known.find(|tier| *tier == wanted).map(String::as_str)
+    }
+
+    /// Items carry what the client knows of them (provider-openai.md).
+    pub fn sends_passthrough(&self) -> bool {
+        self.provider_name == "OpenAI"
+    }
+
+    /// Outputs say which call they answer; for a provider that gets what the client knows.
+    pub fn names_executed_calls(&self, profile: &crate::profile::Profile) -> bool {
+        self.sampling.executed_calls && self.sends_passthrough() && profile.wide_metadata
     }
 
     /// Base instructions of the thread.

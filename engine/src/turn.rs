@@ -11,7 +11,7 @@ use crate::items::{self, Item};
 use crate::ports::{EventStream, StreamStep};
 use crate::request::{self, Addresses, Purpose};
 use crate::rollout::{self, TurnTimes};
-use crate::session::Session;
+use crate::session::{Remarks, Session};
 use crate::settings::Settings;
 use crate::texts;
 use crate::tokens::Usage;
@@ -54,6 +54,7 @@ impl Session {
         let mut turn = self.start_turn(output_schema, true);
         let span = info_span!("turn", turn = %turn.id, profile = self.profile.release);
         let result = self.turn_body(&mut turn, input).instrument(span).await;
+        self.remarks = Remarks::default();
         self.end_turn(&turn, result)
     }
 
@@ -235,6 +236,7 @@ impl Session {
             history_initialization: self.history_initialization,
             turn_started_ms: turn.started_ms,
             base_id: &self.base_id,
+            client_metadata: &self.remarks.metadata,
         };
         request::build(settings, &self.profile, &at, purpose, prompt, schema)
     }

@@ -149,12 +149,7 @@ impl Session {
     fn resume_metadata(&self, turn: &str) -> Value {
         let mut map = Map::new();
         if self.profile.sequences {
-            let tools: Vec<Value> = self
-                .settings
-                .tools
-                .iter()
-                .map(rollout::dynamic_tool)
-                .collect();
+            let tools = rollout::dynamic_tools(&self.settings.tools);
             map.insert(
                 "dynamic_tools".to_owned(),
                 json!({"thread_id": self.thread, "tools": tools}),

@@ -96,7 +96,12 @@ impl Session {
             .filter(|text| !text.trim().is_empty())
             .unwrap_or_else(|| texts::COMPACTION_PROMPT.to_owned());
         let content = vec![json!({"type": "input_text", "text": text})];
-        prompt.push(items::message("user", None, content));
+        let mut last = items::message("user", None, content);
+        if self.profile.wide_metadata {
+            last.passthrough
+                .insert("content_item_kinds".to_owned(), json!(["unknown"]));
+        }
+        prompt.push(last);
         prompt
     }
 

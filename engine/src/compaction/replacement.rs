@@ -9,9 +9,9 @@ use crate::tokens::image_tokens;
 use crate::truncate::{self, BYTES_PER_TOKEN, Budget};
 
 /// Tokens of user text that survive a local compaction.
-pub const KEPT_USER_TOKENS: u64 = 20_000;
+const KEPT_USER_TOKENS: u64 = 20_000;
 /// Tokens of user messages that survive a remote compaction.
-pub const KEPT_REMOTE_TOKENS: u64 = 64_000;
+const KEPT_REMOTE_TOKENS: u64 = 64_000;
 
 impl Session {
     /// User messages that survive, newest first within the budget, returned oldest first.

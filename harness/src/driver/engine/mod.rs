@@ -4,13 +4,14 @@
 //! a real run is only where bytes come from; the recording has the same shape.
 
 mod ports;
+mod sampling;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use engine::ports::Ports;
 use engine::profile::{Profile, Version};
-use engine::session::Session;
+use engine::session::{Remarks, Session};
 use engine::settings::{Model, Scope, Settings, Tool, Truncation};
 use engine::turn::TurnEnd;
 use serde_json::Value;
@@ -182,6 +183,10 @@ impl<'a> Run<'a> {
                 self.change(&user.overrides);
                 let schema = user.overrides.output_schema.clone();
                 let input = user.input.clone();
+                self.session().remark(Remarks {
+                    metadata: user.client_metadata.clone(),
+                    message_id: user.client_message_id.clone(),
+                });
                 let end = self.session().run_turn(input, schema).await;
                 self.check_end(step, &end);
             }
@@ -246,6 +251,12 @@ impl<'a> Run<'a> {
             }
             if let Some(effort) = overrides.effort {
                 settings.effort = Some(effort);
+            }
+            if let Some(summary) = overrides.summary {
+                settings.sampling.summary = Some(summary);
+            }
+            if let Some(tier) = overrides.service_tier {
+                settings.sampling.service_tier = Some(tier);
             }
         });
     }
@@ -356,7 +367,8 @@ fn settings(plan: &Plan) -> Settings {
         remote_compaction_v2: feature(config, "remote_compaction_v2").unwrap_or(true),
         instant_interrupt: config.instant_interrupt,
         paginated: config.history_mode.as_ref().map(|mode| mode == "paginated"),
-        effort: None,
+        effort: sampling::effort(config),
+        sampling: sampling::config(config),
         tools: plan
             .tools
             .iter()
@@ -397,6 +409,7 @@ fn model(spec: &ModelSpec) -> Model {
         parallel_tool_calls: spec.supports_parallel_tool_calls,
         reasoning_summaries: spec.supports_reasoning_summaries,
         default_effort: spec.default_reasoning_level.clone(),
+        sampling: sampling::model(spec),
     }
 }
 
