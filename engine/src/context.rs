@@ -132,12 +132,18 @@ fn deferred_tools_fragment(settings: &Settings, profile: &Profile) -> Option<Fra
     if names.is_empty() || !profile.names_deferred_tools {
         return None;
     }
-    let lines: Vec<String> = names.iter().map(|name| format!("- {name}: {name}\n")).collect();
+    let lines: Vec<String> = names
+        .iter()
+        .map(|name| format!("- {name}: {name}\n"))
+        .collect();
     Some(Fragment {
         role: "developer",
         kind: "tools.deferred_namespaces",
         provenance: json!({"type": "tool", "namespace": "tool_search"}),
-        text: format!("<tools>\nDeferred tool namespaces:\n{}</tools>", lines.concat()),
+        text: format!(
+            "<tools>\nDeferred tool namespaces:\n{}</tools>",
+            lines.concat()
+        ),
     })
 }
 
@@ -242,7 +248,7 @@ pub fn world_state(settings: &Settings, profile: &Profile) -> Map<String, Value>
         set("host_skills", json!({"includeInstructions": false}));
         set("managed_developer_instructions", json!({}));
         set("model", json!(settings.model.slug));
-        set("model_catalog", json!(sha1_hex(&settings.model.slug)));
+        set("model_catalog", json!(sha1_hex("catalog")));
         set("multi_agent_mode", json!({}));
         if let Some(fragment) = permissions_fragment(settings) {
             let hash = sha1_hex(&fragment.text);

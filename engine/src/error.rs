@@ -53,6 +53,8 @@ pub enum FailureKind {
     RateLimited,
     /// `invalid_prompt` and the like: asking again does not help.
     Rejected,
+    /// An answer broke its contract: asking again does not help.
+    Fatal,
     /// The turn was interrupted.
     Interrupted,
 }
@@ -80,6 +82,11 @@ impl Failure {
     /// The failure of an interrupted turn.
     pub(crate) fn interrupted() -> Self {
         Self::new(FailureKind::Interrupted, "")
+    }
+
+    /// An answer broke its contract.
+    pub(crate) fn fatal(message: String) -> Self {
+        Self::new(FailureKind::Fatal, message)
     }
 
     /// Asking again would not help.
@@ -215,6 +222,7 @@ impl Failure {
             | FailureKind::PlanLimit
             | FailureKind::RateLimited
             | FailureKind::Rejected
+            | FailureKind::Fatal
             | FailureKind::Interrupted => false,
         }
     }
@@ -236,6 +244,7 @@ impl Failure {
             | FailureKind::PlanLimit
             | FailureKind::Overloaded
             | FailureKind::Rejected
+            | FailureKind::Fatal
             | FailureKind::Interrupted => false,
         }
     }
@@ -257,6 +266,7 @@ impl Failure {
             | FailureKind::Overloaded
             | FailureKind::RateLimited
             | FailureKind::Rejected
+            | FailureKind::Fatal
             | FailureKind::Interrupted => None,
         };
         json!({"responseStreamDisconnected": {"httpStatusCode": status}})
@@ -283,6 +293,7 @@ impl Failure {
             | FailureKind::ConnectionFailed
             | FailureKind::InvalidRequest
             | FailureKind::Rejected
+            | FailureKind::Fatal
             | FailureKind::Interrupted => json!("other"),
         }
     }

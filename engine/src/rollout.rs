@@ -135,6 +135,9 @@ pub fn item_metadata(meta: &Meta, profile: &Profile) -> Value {
     if meta.opaque && profile.sequences {
         set("compaction_without_file_error_sources", json!(true));
     }
+    if let Some(hash) = &meta.model_hash {
+        set("compaction_model_hash", json!(hash));
+    }
     if meta.mcp_attribution {
         let status = if meta.supplied_thread {
             json!({"status": "attribution_error", "error_reason": "history_missing_checkpoint"})
@@ -225,7 +228,6 @@ pub fn dynamic_tools(tools: &[Tool]) -> Vec<Value> {
     }
     specs
 }
-
 
 /// A client tool as the client declared it.
 fn dynamic_tool(tool: &Tool) -> Value {
@@ -470,10 +472,7 @@ pub fn token_count(info: Option<&TokenInfo>, profile: &Profile) -> Value {
         if let Some(includes) = info.includes_reasoning.filter(|_| profile.sequences) {
             map.insert("last_usage_includes_reasoning".to_owned(), json!(includes));
         }
-        map.insert(
-            "model_context_window".to_owned(),
-            json!(info.window),
-        );
+        map.insert("model_context_window".to_owned(), json!(info.window));
         Value::Object(map)
     });
     let mut limits = Map::new();

@@ -167,12 +167,23 @@ impl Session {
                         self.guide_after_content_filter(turn);
                     }
                     if attempt >= self.settings.stream_max_retries || !failure.repeats_stream() {
+                        self.account_for(&failure);
                         return Err(failure);
                     }
                     attempt += 1;
                     self.announce_retry(attempt, &failure);
                 }
             }
+        }
+    }
+
+    /// What a failed turn says of window and plan.
+    fn account_for(&mut self, failure: &Failure) {
+        if failure.kind == FailureKind::ContextWindowExceeded {
+            self.fill_window();
+        } else if failure.kind == FailureKind::PlanLimit {
+            self.rate_limits_seen = true;
+            self.emit_token_count();
         }
     }
 
@@ -367,12 +378,6 @@ impl Session {
             TurnEnd::Completed | TurnEnd::Interrupted => None,
         };
         if let Some(failure) = failure {
-            if failure.kind == FailureKind::ContextWindowExceeded {
-                self.fill_window();
-            } else if failure.kind == FailureKind::PlanLimit {
-                self.rate_limits_seen = true;
-                self.emit_token_count();
-            }
             self.ports.observer.event(Event::Error {
                 message: failure.message.clone(),
                 will_retry: false,
