@@ -280,6 +280,11 @@ impl Session {
                 self.prepare(item, &turn.id, false);
             }
             kept.splice(at..at, full);
+            let mut lite = context::lite_items(&self.settings, &self.profile);
+            for item in &mut lite {
+                self.prepare(item, &turn.id, false);
+            }
+            kept.splice(0..0, lite);
         }
         kept.push(self.summary_item(turn, &message));
         if let Some(first) = kept.first_mut() {
@@ -300,7 +305,7 @@ impl Session {
             self.baseline = None;
             return;
         }
-        let state = context::world_state(&self.settings, &self.profile);
+        let state = context::whole_world_state(&self.settings, &self.profile);
         self.record_world_state(true, &state);
         self.record_turn_context(&turn.id);
         if self.profile.wide_metadata {
@@ -315,8 +320,12 @@ impl Session {
 
     /// Estimates the new context (compaction.md §2.3).
     fn recompute(&mut self) {
-        let total =
-            estimate_text(self.settings.base_text()) + self.history.estimate_all(&self.profile);
+        let base = if context::lite_in_history(&self.settings, &self.profile) {
+            0
+        } else {
+            estimate_text(self.settings.base_text())
+        };
+        let total = base + self.history.estimate_all(&self.profile);
         let includes_reasoning = self.profile.sequences;
         let info = self.info.get_or_insert_with(TokenInfo::default);
         info.last = Usage {

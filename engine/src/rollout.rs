@@ -223,7 +223,6 @@ pub fn dynamic_tools(tools: &[Tool]) -> Vec<Value> {
     specs
 }
 
-
 /// A client tool as the client declared it.
 fn dynamic_tool(tool: &Tool) -> Value {
     let mut map = Map::new();

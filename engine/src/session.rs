@@ -375,7 +375,9 @@ impl Session {
             }
             passthrough.extend(std::mem::take(&mut item.passthrough));
         }
-        item.passthrough = passthrough;
+        if item.kind() != "additional_tools" {
+            item.passthrough = passthrough;
+        }
         self.counters.history += 1;
         item.meta.history_sequence = self.counters.history;
         item.meta.sampled_through = self.counters.sampled;
@@ -432,15 +434,23 @@ impl Session {
     pub(crate) fn record_context(&mut self, turn: &str) {
         let state = context::world_state(&self.settings, &self.profile);
         let items = match &self.baseline {
-            None => context::full(&self.settings, &self.profile),
+            None => {
+                let mut items = context::lite_items(&self.settings, &self.profile);
+                items.extend(context::full(&self.settings, &self.profile));
+                items
+            }
             Some(baseline) => context::diff(&baseline.settings, &self.settings, &self.profile),
         };
         for mut item in items {
             self.prepare(&mut item, turn, true);
             self.commit(item);
         }
+        let mut told = state.clone();
         match &self.baseline {
-            None => self.record_world_state(true, &state),
+            None => {
+                told = context::whole_world_state(&self.settings, &self.profile);
+                self.record_world_state(true, &told);
+            }
             Some(baseline) => {
                 let patch = context::patch(&baseline.state, &state);
                 if !patch.is_empty() {
@@ -454,8 +464,21 @@ impl Session {
         }
         self.baseline = Some(Baseline {
             settings: self.settings.clone(),
-            state,
+            state: told,
         });
+    }
+
+    /// Takes back what a whole world state said of tools that are not there.
+    pub(crate) fn settle_world_state(&mut self) {
+        let state = context::world_state(&self.settings, &self.profile);
+        let Some(baseline) = &mut self.baseline else {
+            return;
+        };
+        if baseline.state.get("top_level_tools") == Some(&json!({})) {
+            let patch = context::patch(&baseline.state, &state);
+            baseline.state = state;
+            self.record_world_state(false, &patch);
+        }
     }
 
     pub(crate) fn record_world_state(&mut self, full: bool, state: &Map<String, Value>) {
@@ -493,7 +516,9 @@ impl Session {
         let info = self.info.get_or_insert_with(TokenInfo::default);
         info.total.add(usage);
         info.last = usage;
-        info.includes_reasoning = self.reasoning_included;
+        // A lite model is asked for the reasoning of all turns.
+        let lite = context::lite_in_history(&self.settings, &self.profile);
+        info.includes_reasoning = self.reasoning_included || lite;
         self.history.mark_covered();
         if self.prefill.is_none() {
             self.prefill = Some(usage.input);

@@ -52,8 +52,10 @@ pub(crate) fn into_namespace(tools: &mut Vec<Value>, name: &str, description: &s
         .find(|tool| tool["type"] == "namespace" && tool["name"] == name);
     match known.and_then(|known| known["tools"].as_array_mut()) {
         Some(members) => members.push(spec),
-        None => tools.push(json!({"type": "namespace", "name": name, "description": description,
-            "tools": [spec]})),
+        None => tools.push(
+            json!({"type": "namespace", "name": name, "description": description,
+            "tools": [spec]}),
+        ),
     }
 }
 
@@ -89,7 +91,10 @@ const KEPT: [&str; 14] = [
 
 /// Keys that give a schema without a type one.
 const HINTS: [(&str, &[&str]); 4] = [
-    ("object", &["properties", "required", "additionalProperties"]),
+    (
+        "object",
+        &["properties", "required", "additionalProperties"],
+    ),
     ("array", &["items"]),
     ("string", &["enum", "const", "format"]),
     (
@@ -183,7 +188,9 @@ fn drop_unused_definitions(whole: &mut Value) {
         let mut found = Vec::new();
         references(&part, &mut found);
         for name in found {
-            let target = json!({"$": tables}).pointer(&format!("/${}", &name[1..])).cloned();
+            let target = json!({"$": tables})
+                .pointer(&format!("/${}", &name[1..]))
+                .cloned();
             if used.insert(name) {
                 open.extend(target);
             }
@@ -206,7 +213,11 @@ fn references(part: &Value, found: &mut Vec<String>) {
     match part {
         Value::Object(map) => {
             let reference = map.get("$ref").and_then(Value::as_str);
-            found.extend(reference.filter(|name| name.starts_with("#/")).map(str::to_owned));
+            found.extend(
+                reference
+                    .filter(|name| name.starts_with("#/"))
+                    .map(str::to_owned),
+            );
             map.values().for_each(|child| references(child, found));
         }
         Value::Array(list) => list.iter().for_each(|child| references(child, found)),
