@@ -26,13 +26,14 @@ impl Session {
         self.recorder.event(event);
     }
 
+    /// Id that the client sees: the item's own, else one made for the event (0.144).
+    fn shown_id(&self, item: &Item) -> String {
+        let own = item.payload.get("id").and_then(Value::as_str);
+        own.map_or_else(|| self.ports.ids.uuid(), str::to_owned)
+    }
+
     pub(crate) fn announce_message(&mut self, turn: &Turn, item: &Item) {
-        let id = item
-            .payload
-            .get("id")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
+        let id = self.shown_id(item);
         let text = item.texts().concat();
         self.announce_item("agentMessage", &id, json!(text));
         if self.recorder.paginated() {
@@ -55,12 +56,7 @@ impl Session {
     }
 
     pub(crate) fn announce_reasoning(&mut self, turn: &Turn, item: &Item) {
-        let id = item
-            .payload
-            .get("id")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
+        let id = self.shown_id(item);
         let texts = |key: &str| {
             items::content_texts(item.payload.get(key))
                 .into_iter()

@@ -32,5 +32,6 @@ pub mod settings;
 pub mod texts;
 pub mod tokens;
 mod tools;
+mod transport;
 pub mod truncate;
 pub mod turn;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::items::Item;
 use crate::ports::Request;
 use crate::profile::Profile;
-use crate::settings::Settings;
+use crate::settings::{Implementation, Settings};
 use crate::tools::tools;
 
 /// What a request is for.
@@ -15,7 +15,7 @@ use crate::tools::tools;
 pub enum Purpose {
     /// An ordinary sampling.
     Turn,
-    /// A local compaction.
+    /// A compaction.
     Compaction(CompactionMetadata),
 }
 
@@ -28,6 +28,8 @@ pub struct CompactionMetadata {
     pub reason: &'static str,
     /// `pre_turn`, `mid_turn`, `standalone_turn`, `post_turn`.
     pub phase: &'static str,
+    /// Who makes it.
+    pub implementation: Implementation,
 }
 
 /// Ids and numbers that a request carries beside the prompt.
@@ -174,7 +176,11 @@ fn turn_metadata(
             json!({
                 "trigger": compaction.trigger,
                 "reason": compaction.reason,
-                "implementation": "responses",
+                "implementation": match compaction.implementation {
+                    Implementation::Local => "responses",
+                    Implementation::RemoteV1 => "responses_compact",
+                    Implementation::RemoteV2 => "responses_compaction_v2",
+                },
                 "phase": compaction.phase,
                 "strategy": "memento",
             }),
@@ -211,7 +217,11 @@ fn body(
     metadata: &str,
     output_schema: Option<&Value>,
 ) -> Map<String, Value> {
-    let turn = *purpose == Purpose::Turn;
+    // A remote compaction is the turn's request but for its input.
+    let turn = match purpose {
+        Purpose::Turn => true,
+        Purpose::Compaction(due) => due.implementation != Implementation::Local,
+    };
     let lite = settings.model.sampling.lite;
     let tools = if turn {
         tools(settings, profile)
@@ -288,7 +298,7 @@ fn input(
         input.push(json!({"type": "additional_tools", "role": "developer", "tools": tools}));
     }
     // A lite thread has its base instructions in the history. Without tools a turn request has
-    // them once more (upstream-findings 10).
+    // them once more (upstream-findings 20).
     let listless = prompt.first().map(Item::kind) != Some("additional_tools");
     let in_history = crate::context::lite_in_history(settings, profile) && !(turn && listless);
     let first = (profile.base_is_item && !in_history) || listed.is_some();

@@ -132,6 +132,9 @@ pub fn item_metadata(meta: &Meta, profile: &Profile) -> Value {
     if let Some(tokens) = meta.fallback_token_limit {
         set("fallback_token_limit_override", json!(tokens));
     }
+    if meta.opaque && profile.sequences {
+        set("compaction_without_file_error_sources", json!(true));
+    }
     if meta.mcp_attribution {
         let status = if meta.supplied_thread {
             json!({"status": "attribution_error", "error_reason": "history_missing_checkpoint"})
@@ -305,7 +308,7 @@ pub fn task_complete(
     if let Some(failure) = failure.filter(|_| profile.error_in_task_complete) {
         set(
             "error",
-            json!({"message": failure.message, "codex_error_info": failure.rollout_code()}),
+            json!({"message": failure.message, "codex_error_info": failure.rollout_code(profile)}),
         );
     }
     if profile.wide_metadata {
@@ -451,25 +454,24 @@ pub struct TokenInfo {
     pub total: Usage,
     /// Last usage, or the estimate after a compaction.
     pub last: Usage,
-    /// Reasoning is part of `last` (0.171).
-    pub includes_reasoning: bool,
+    /// Reasoning is part of `last` (0.171); `None` where nothing says so.
+    pub includes_reasoning: Option<bool>,
+    /// Effective window of the model that was asked last, in tokens.
+    pub window: Option<i64>,
 }
 
 /// `token_count`
-pub fn token_count(info: Option<&TokenInfo>, settings: &Settings, profile: &Profile) -> Value {
+pub fn token_count(info: Option<&TokenInfo>, profile: &Profile) -> Value {
     let info = info.map_or(Value::Null, |info| {
         let mut map = Map::new();
         map.insert("total_token_usage".to_owned(), info.total.record(profile));
         map.insert("last_token_usage".to_owned(), info.last.record(profile));
-        if profile.sequences {
-            map.insert(
-                "last_usage_includes_reasoning".to_owned(),
-                json!(info.includes_reasoning),
-            );
+        if let Some(includes) = info.includes_reasoning.filter(|_| profile.sequences) {
+            map.insert("last_usage_includes_reasoning".to_owned(), json!(includes));
         }
         map.insert(
             "model_context_window".to_owned(),
-            json!(settings.effective_window()),
+            json!(info.window),
         );
         Value::Object(map)
     });

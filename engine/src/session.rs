@@ -13,7 +13,7 @@ use crate::items::{self, Item, Retained};
 use crate::ports::{Inbox, Ports};
 use crate::profile::Profile;
 use crate::rollout::{self, Recorder, TokenInfo};
-use crate::settings::{Settings, Truncation};
+use crate::settings::{Model, Settings, Truncation};
 use crate::tokens::Usage;
 use crate::truncate::{self, Budget};
 
@@ -103,6 +103,8 @@ pub struct Session {
     pub(crate) history: History,
     pub(crate) baseline: Option<Baseline>,
     pub(crate) info: Option<TokenInfo>,
+    /// An answer told the limits of the plan: every stream does, and a reached limit.
+    pub(crate) rate_limits_seen: bool,
     /// Usage of the thread, compactions included.
     pub(crate) thread_usage: Usage,
     /// Usage of the running turn.
@@ -117,6 +119,8 @@ pub struct Session {
     /// `thread_settings_applied` was written since the thread's context was recorded.
     pub(crate) settings_recorded: bool,
     pub(crate) history_initialization: &'static str,
+    /// Model of the newest turn whose context was recorded.
+    pub(crate) previous_model: Option<Model>,
     /// Input tokens of the first response of the window.
     pub(crate) prefill: Option<i64>,
     pub(crate) base_id: String,
@@ -141,11 +145,13 @@ impl Session {
 
     fn with_ids(
         profile: Profile,
-        settings: Settings,
+        mut settings: Settings,
         ports: Ports,
         thread: String,
         window: String,
     ) -> Self {
+        let base = settings.base_text().to_owned();
+        settings.thread_base.get_or_insert(base);
         let paginated = settings.paginated.unwrap_or(profile.paginated) && profile.usage_records;
         let recorder = Recorder::new(
             Rc::clone(&ports.store),
@@ -168,6 +174,7 @@ impl Session {
             history: History::default(),
             baseline: None,
             info: None,
+            rate_limits_seen: false,
             thread_usage: Usage::default(),
             turn_usage: Usage::default(),
             latest_usage_record: None,
@@ -178,6 +185,7 @@ impl Session {
             begun: false,
             settings_recorded: false,
             history_initialization: "new",
+            previous_model: None,
             prefill: None,
             base_id,
             attributed_turn: None,
@@ -436,10 +444,16 @@ impl Session {
         let items = match &self.baseline {
             None => {
                 let mut items = context::lite_items(&self.settings, &self.profile);
-                items.extend(context::full(&self.settings, &self.profile));
+                let switched = self.switched_model();
+                items.extend(context::full(&self.settings, &self.profile, switched));
                 items
             }
-            Some(baseline) => context::diff(&baseline.settings, &self.settings, &self.profile),
+            Some(baseline) => context::diff(
+                &baseline.settings,
+                &self.settings,
+                &self.profile,
+                self.switched_model(),
+            ),
         };
         for mut item in items {
             self.prepare(&mut item, turn, true);
@@ -486,14 +500,24 @@ impl Session {
             .line("world_state", json!({"full": full, "state": state}), None);
     }
 
+    /// The model of this turn, if the turn before had another one.
+    pub(crate) fn switched_model(&self) -> Option<&Model> {
+        let previous = self.previous_model.as_ref()?;
+        (previous.slug != self.settings.model.slug).then_some(&self.settings.model)
+    }
+
     pub(crate) fn record_turn_context(&mut self, turn: &str) {
+        self.previous_model = Some(self.settings.model.clone());
         let payload = rollout::turn_context(&self.settings, &self.profile, turn);
         self.recorder.line("turn_context", payload, None);
     }
 
     /// Writes `token_count` and tells the client, if there is anything to tell.
     pub(crate) fn emit_token_count(&mut self) {
-        let record = rollout::token_count(self.info.as_ref(), &self.settings, &self.profile);
+        let mut record = rollout::token_count(self.info.as_ref(), &self.profile);
+        if !self.rate_limits_seen {
+            record["rate_limits"] = Value::Null;
+        }
         self.recorder.event(record);
         self.report_usage();
     }
@@ -503,26 +527,39 @@ impl Session {
             self.ports.observer.event(Event::TokenUsage {
                 total: info.total.client(&self.profile),
                 last: info.last.client(&self.profile),
-                window: self.settings.effective_window(),
+                window: info.window,
             });
         }
     }
 
     /// Takes the usage of a finished response; writes `token_usage_record` where it exists.
-    pub(crate) fn record_usage(&mut self, usage: Option<Usage>, turn: &str, response_id: &str) {
+    /// `window` is that of the model that was asked.
+    pub(crate) fn record_usage(
+        &mut self,
+        usage: Option<Usage>,
+        window: Option<i64>,
+        turn: &str,
+        response_id: &str,
+    ) {
         let Some(usage) = usage else { return };
-        self.turn_usage.add(usage);
-        self.thread_usage.add(usage);
         let info = self.info.get_or_insert_with(TokenInfo::default);
         info.total.add(usage);
         info.last = usage;
         // A lite model is asked for the reasoning of all turns.
         let lite = context::lite_in_history(&self.settings, &self.profile);
-        info.includes_reasoning = self.reasoning_included || lite;
+        info.includes_reasoning = Some(self.reasoning_included || lite);
+        info.window = window;
         self.history.mark_covered();
         if self.prefill.is_none() {
             self.prefill = Some(usage.input);
         }
+        self.record_thread_usage(usage, turn, response_id);
+    }
+
+    /// Adds a usage to turn and thread; writes `token_usage_record` where it exists.
+    pub(crate) fn record_thread_usage(&mut self, usage: Usage, turn: &str, response_id: &str) {
+        self.turn_usage.add(usage);
+        self.thread_usage.add(usage);
         if self.profile.usage_records {
             let record = json!({
                 "thread_id": self.thread,
@@ -548,7 +585,7 @@ impl Session {
                 self.history.estimate_uncovered(&self.profile)
             };
         };
-        let reasoning = if info.includes_reasoning || self.reasoning_included {
+        let reasoning = if info.includes_reasoning == Some(true) || self.reasoning_included {
             0
         } else {
             self.history.estimate_old_reasoning(&self.profile)

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::profile::Profile;
+
 /// Settings of a thread. Token numbers are the provider's tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -11,6 +13,8 @@ pub struct Settings {
     pub provider_name: String,
     /// Id of the provider in the config (`model_provider`).
     pub provider_id: String,
+    /// Base URL of the provider, named by some errors.
+    pub base_url: String,
     /// Request retries.
     pub request_max_retries: u64,
     /// Stream retries.
@@ -49,6 +53,12 @@ pub struct Settings {
     pub developer_instructions: Option<String>,
     /// Replaces the model's base instructions.
     pub base_instructions: Option<String>,
+    /// Base instructions of the model that the thread began with; set by the session.
+    pub thread_base: Option<String>,
+    /// `remote_compaction` of the provider's capabilities: `v2` or not at all (0.164+).
+    pub remote_compaction: Option<bool>,
+    /// Feature `remote_compaction_v2`; without it 0.144 asks the older endpoint.
+    pub remote_compaction_v2: bool,
     /// Overrides the profile's `instant_interrupt`.
     pub instant_interrupt: Option<bool>,
     /// Overrides the profile's history mode: paginated or not.
@@ -65,6 +75,17 @@ pub struct Settings {
     pub client_version: String,
     /// Installation id.
     pub installation_id: String,
+}
+
+/// Who makes a compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Implementation {
+    /// The model, asked with a prompt.
+    Local,
+    /// `/responses/compact` (0.144).
+    RemoteV1,
+    /// A turn request that ends with a trigger.
+    RemoteV2,
 }
 
 /// What the compaction limit is compared with.
@@ -250,6 +271,28 @@ impl Settings {
     pub fn base_text(&self) -> &str {
         self.base_instructions
             .as_deref()
+            .or(self.thread_base.as_deref())
             .unwrap_or(&self.model.base_instructions)
+    }
+
+    /// The same settings with another model.
+    pub fn with_model(&self, model: Model) -> Self {
+        Self {
+            model,
+            ..self.clone()
+        }
+    }
+
+    /// Who compacts: the provider's capability decides, without one its name (compaction.md §6.1).
+    pub fn implementation(&self, profile: &Profile) -> Implementation {
+        let by_name =
+            self.provider_name == "OpenAI" || self.provider_name.eq_ignore_ascii_case("azure");
+        if !self.remote_compaction.unwrap_or(by_name) {
+            Implementation::Local
+        } else if profile.remote_v1 && !self.remote_compaction_v2 {
+            Implementation::RemoteV1
+        } else {
+            Implementation::RemoteV2
+        }
     }
 }

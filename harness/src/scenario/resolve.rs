@@ -190,6 +190,7 @@ fn config(written: &Config, version: &Version) -> Result<ConfigSpec, String> {
         request_max_retries: written.request_max_retries.unwrap_or(0),
         stream_max_retries: written.stream_max_retries.unwrap_or(0),
         stream_idle_timeout_ms: written.stream_idle_timeout_ms,
+        websockets: written.websockets.unwrap_or(false),
         environment_context: written.environment_context.unwrap_or(false),
         permissions_instructions: written.permissions_instructions.unwrap_or(false),
         project_doc: written.project_doc.unwrap_or(false),
@@ -429,7 +430,12 @@ fn replies(
 }
 
 fn plan_reply(reply: &Reply, built: Built, version: &Version) -> Result<PlanReply, String> {
+    let handshake = reply
+        .fault
+        .as_ref()
+        .is_some_and(|fault| fault.handshake.is_some());
     let answers = match &reply.answers {
+        _ if handshake => Answers::Handshake,
         None => Answers::Turn,
         Some(For::Prewarm) => Answers::Prewarm,
         Some(For::Compaction(asked)) => Answers::Compaction {

@@ -138,6 +138,9 @@ pub struct Config {
     pub stream_max_retries: Option<u64>,
     /// Idle limit of a stream in milliseconds.
     pub stream_idle_timeout_ms: Option<u64>,
+    /// The provider is asked over a WebSocket (false). Each thread then begins with a prewarm: give
+    /// the first step a reply `for: prewarm`.
+    pub websockets: Option<bool>,
     /// The `<environment_context>` message is injected (false).
     pub environment_context: Option<bool>,
     /// The `<permissions instructions>` message is injected (false).
