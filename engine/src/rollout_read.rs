@@ -108,10 +108,8 @@ impl Found {
         if let Some(order) = item.meta.user_input_order {
             self.counters.order = self.counters.order.max(order + 1);
         }
-        if item.passthrough["turn_id"]
-            .as_str()
-            .is_some_and(|id| id.starts_with("auto-compact-"))
-        {
+        let turn = item.passthrough.get("turn_id").and_then(Value::as_str);
+        if turn.is_some_and(|id| id.starts_with("auto-compact-")) {
             self.counters.injected += 1;
         }
         if let (Some(order), Some(source)) = (item.meta.user_input_order, &item.meta.retained) {

@@ -394,7 +394,9 @@ impl Session {
             }
             passthrough.extend(std::mem::take(&mut item.passthrough));
         }
-        item.passthrough = passthrough;
+        if item.kind() != "additional_tools" {
+            item.passthrough = passthrough;
+        }
         self.counters.history += 1;
         item.meta.history_sequence = self.counters.history;
         item.meta.sampled_through = self.counters.sampled;
@@ -451,7 +453,12 @@ impl Session {
     pub(crate) fn record_context(&mut self, turn: &str) {
         let state = context::world_state(&self.settings, &self.profile);
         let items = match &self.baseline {
-            None => context::full(&self.settings, &self.profile, self.switched_model()),
+            None => {
+                let mut items = context::lite_items(&self.settings, &self.profile);
+                let switched = self.switched_model();
+                items.extend(context::full(&self.settings, &self.profile, switched));
+                items
+            }
             Some(baseline) => context::diff(
                 &baseline.settings,
                 &self.settings,
@@ -463,8 +470,12 @@ impl Session {
             self.prepare(&mut item, turn, true);
             self.commit(item);
         }
+        let mut told = state.clone();
         match &self.baseline {
-            None => self.record_world_state(true, &state),
+            None => {
+                told = context::whole_world_state(&self.settings, &self.profile);
+                self.record_world_state(true, &told);
+            }
             Some(baseline) => {
                 let patch = context::patch(&baseline.state, &state);
                 if !patch.is_empty() {
@@ -478,8 +489,21 @@ impl Session {
         }
         self.baseline = Some(Baseline {
             settings: self.settings.clone(),
-            state,
+            state: told,
         });
+    }
+
+    /// Takes back what a whole world state said of tools that are not there.
+    pub(crate) fn settle_world_state(&mut self) {
+        let state = context::world_state(&self.settings, &self.profile);
+        let Some(baseline) = &mut self.baseline else {
+            return;
+        };
+        if baseline.state.get("top_level_tools") == Some(&json!({})) {
+            let patch = context::patch(&baseline.state, &state);
+            baseline.state = state;
+            self.record_world_state(false, &patch);
+        }
     }
 
     pub(crate) fn record_world_state(&mut self, full: bool, state: &Map<String, Value>) {
@@ -532,7 +556,9 @@ impl Session {
         let info = self.info.get_or_insert_with(TokenInfo::default);
         info.total.add(usage);
         info.last = usage;
-        info.includes_reasoning = Some(self.reasoning_included);
+        // A lite model is asked for the reasoning of all turns.
+        let lite = context::lite_in_history(&self.settings, &self.profile);
+        info.includes_reasoning = Some(self.reasoning_included || lite);
         info.window = window;
         self.history.mark_covered();
         if self.prefill.is_none() {
