@@ -34,3 +34,4 @@ pub mod tokens;
 mod transport;
 pub mod truncate;
 pub mod turn;
+mod websocket;

@@ -13,6 +13,8 @@ use crate::texts;
 pub enum Purpose {
     /// An ordinary sampling.
     Turn,
+    /// A request that generates nothing and warms the connection of a thread.
+    Prewarm,
     /// A local compaction.
     Compaction(CompactionMetadata),
 }
@@ -116,6 +118,7 @@ fn turn_metadata(
     at: &Addresses<'_>,
     purpose: &Purpose,
 ) -> Value {
+    let in_turn = *purpose != Purpose::Prewarm;
     let mut map = Map::new();
     let mut set = |key: &str, value: Value| {
         map.insert(key.to_owned(), value);
@@ -134,12 +137,15 @@ fn turn_metadata(
     }
     let kind = match purpose {
         Purpose::Turn => "turn",
+        Purpose::Prewarm => "prewarm",
         Purpose::Compaction(_) => "compaction",
     };
     set("request_kind", json!(kind));
     if profile.wide_metadata {
         set("history_initialization", json!(at.history_initialization));
-        set("root_turn_id", json!(at.turn));
+        if in_turn {
+            set("root_turn_id", json!(at.turn));
+        }
     }
     set(
         "sandbox",
@@ -155,7 +161,9 @@ fn turn_metadata(
         set("node_repl_auto_review_required", json!(false));
         set("node_repl_disabled", json!(false));
     }
-    set("turn_started_at_unix_ms", json!(at.turn_started_ms));
+    if in_turn {
+        set("turn_started_at_unix_ms", json!(at.turn_started_ms));
+    }
     if profile.wide_metadata {
         set("analytics_enabled", json!(false));
     }
@@ -170,13 +178,14 @@ fn turn_metadata(
                 "strategy": "memento",
             }),
         ),
-        Purpose::Turn if profile.wide_metadata => {
+        Purpose::Turn | Purpose::Prewarm if profile.wide_metadata => {
             set("model", json!(settings.model.slug));
-            if let Some(effort) = &settings.effort {
+            let effort = settings.effort.as_ref();
+            if let Some(effort) = effort.or(settings.model.default_effort.as_ref()) {
                 set("reasoning_effort", json!(effort));
             }
         }
-        Purpose::Turn => {}
+        Purpose::Turn | Purpose::Prewarm => {}
     }
     Value::Object(map)
 }
@@ -190,7 +199,7 @@ fn body(
     metadata: &str,
     output_schema: Option<&Value>,
 ) -> Map<String, Value> {
-    let turn = *purpose == Purpose::Turn;
+    let turn = matches!(purpose, Purpose::Turn | Purpose::Prewarm);
     let tools = if turn {
         tools(settings, profile)
     } else {
@@ -228,7 +237,7 @@ fn body(
     }
     set(
         "client_metadata",
-        client_metadata(settings, profile, at, metadata),
+        client_metadata(settings, profile, at, purpose, metadata),
     );
     map
 }
@@ -272,13 +281,14 @@ fn client_metadata(
     settings: &Settings,
     profile: &Profile,
     at: &Addresses<'_>,
+    purpose: &Purpose,
     metadata: &str,
 ) -> Value {
     let mut map = Map::new();
     let mut set = |key: &str, value: &str| {
         map.insert(key.to_owned(), json!(value));
     };
-    if profile.wide_metadata {
+    if profile.wide_metadata && *purpose != Purpose::Prewarm {
         set("root_turn_id", at.turn);
     }
     set("session_id", at.thread);

@@ -16,6 +16,7 @@ use crate::rollout::{self, Recorder, TokenInfo};
 use crate::settings::{Settings, Truncation};
 use crate::tokens::Usage;
 use crate::truncate::{self, Budget};
+use crate::websocket::Socket;
 
 /// A context window of the thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,6 +121,10 @@ pub struct Session {
     /// Turn whose context a compaction has already recorded.
     pub(crate) context_turn: Option<String>,
     created: String,
+    /// The thread's WebSocket.
+    pub(crate) socket: Socket,
+    /// A WebSocket failed for good: the thread asks over HTTP.
+    pub(crate) fell_back: bool,
 }
 
 impl Session {
@@ -176,6 +181,8 @@ impl Session {
             supplied: false,
             context_turn: None,
             created,
+            socket: Socket::default(),
+            fell_back: false,
         }
     }
 

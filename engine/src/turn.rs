@@ -14,11 +14,11 @@ use crate::rollout::{self, TurnTimes};
 use crate::session::Session;
 use crate::texts;
 use crate::tokens::Usage;
+use crate::websocket::Socket;
 
 /// Samplings of one turn before it is taken for a loop.
 const SAMPLINGS_MAX: usize = 10_000;
 /// A running turn.
-#[derive(Debug, Clone)]
 pub(crate) struct Turn {
     pub(crate) id: String,
     pub(crate) started_ms: u64,
@@ -29,6 +29,8 @@ pub(crate) struct Turn {
     pub(crate) state: Option<String>,
     /// The client was told that another model answers.
     pub(crate) rerouted: bool,
+    /// The thread's connection, which a turn of the user keeps for itself while it runs.
+    pub(crate) socket: Option<Socket>,
 }
 
 /// How a turn ended.
@@ -87,6 +89,7 @@ impl Session {
             last_agent_message: None,
             state: None,
             rerouted: false,
+            socket: by_user.then(|| self.socket.take()),
         }
     }
 
@@ -151,7 +154,10 @@ impl Session {
     }
 
     pub(crate) fn instant_interrupt(&self) -> bool {
-        self.profile.instant_interrupt && self.settings.instant_interrupt.unwrap_or(true)
+        // Over a WebSocket a response is read to its end.
+        self.profile.instant_interrupt
+            && self.settings.instant_interrupt.unwrap_or(true)
+            && !self.asks_over_websocket()
     }
 
     /// Opens streams until one ends well or the retries are used up.
@@ -166,8 +172,15 @@ impl Session {
                     {
                         self.guide_after_content_filter(turn);
                     }
-                    if attempt >= self.settings.stream_max_retries || !failure.repeats_stream() {
+                    if !failure.repeats_stream() {
                         return Err(failure);
+                    }
+                    if attempt >= self.settings.stream_max_retries {
+                        if !self.falls_back(&failure) {
+                            return Err(failure);
+                        }
+                        attempt = 0;
+                        continue;
                     }
                     attempt += 1;
                     self.announce_retry(attempt, &failure);
@@ -186,6 +199,7 @@ impl Session {
         // A steer made while nothing was streaming cuts the next stream before it opens.
         let cut = self.instant_interrupt() && self.inbox.take_cut();
         debug!(items = prompt.len(), "asking the model");
+        let framed = self.asks_over_websocket();
         let mut stream = self.open_turn(turn, built).await?;
         if cut {
             return Ok(Sampled {
@@ -199,7 +213,11 @@ impl Session {
         let read = self.read_stream(turn, stream.as_mut(), &mut calls).await;
         drop(stream);
         let interrupted = !self.finish_calls(turn, &mut calls).await;
-        self.emit_token_count();
+        // Over HTTP every answer tells the limits of the plan, and the count is told again.
+        let completed = matches!(&read, Ok(end) if end.completed);
+        if completed || !framed {
+            self.emit_token_count();
+        }
         let end = read?;
         if interrupted || self.inbox.is_interrupted() {
             return Err(Failure::interrupted());
@@ -209,6 +227,18 @@ impl Session {
         })
     }
 
+    pub(crate) fn addresses<'a>(&'a self, turn: &'a str, turn_started_ms: u64) -> Addresses<'a> {
+        Addresses {
+            thread: &self.thread,
+            turn,
+            window_number: self.window.number,
+            window_id: &self.window.id,
+            history_initialization: self.history_initialization,
+            turn_started_ms,
+            base_id: &self.base_id,
+        }
+    }
+
     pub(crate) fn build(
         &self,
         turn: &Turn,
@@ -216,15 +246,7 @@ impl Session {
         prompt: &[Item],
         schema: Option<&Value>,
     ) -> crate::ports::Request {
-        let at = Addresses {
-            thread: &self.thread,
-            turn: &turn.id,
-            window_number: self.window.number,
-            window_id: &self.window.id,
-            history_initialization: self.history_initialization,
-            turn_started_ms: turn.started_ms,
-            base_id: &self.base_id,
-        };
+        let at = self.addresses(&turn.id, turn.started_ms);
         request::build(&self.settings, &self.profile, &at, purpose, prompt, schema)
     }
 
@@ -238,7 +260,7 @@ impl Session {
         let inbox = self.inbox();
         loop {
             if inbox.is_interrupted() || (self.instant_interrupt() && inbox.take_cut()) {
-                return Ok(StreamEnd { asks_again: false });
+                return Ok(StreamEnd::left());
             }
             self.start_waiting(calls);
             let step = tokio::select! {
@@ -252,7 +274,9 @@ impl Session {
             };
             let event = match step {
                 StreamStep::Event(event) => event,
-                StreamStep::End(end) => return Err(Failure::from_end(end)),
+                StreamStep::End(end) => {
+                    return Err(Failure::from_end(&end, &self.settings, &self.profile));
+                }
             };
             if let Some(end) = self.handle_event(turn, &event, calls)? {
                 return Ok(end);
@@ -285,6 +309,7 @@ impl Session {
                 let usage = Usage::from_response(&response["usage"]);
                 self.record_usage(usage, &turn.id, id);
                 Ok(Some(StreamEnd {
+                    completed: true,
                     asks_again: response["end_turn"] == json!(false),
                 }))
             }
@@ -343,6 +368,9 @@ impl Session {
             }
             Err(failure) => TurnEnd::Failed(failure),
         };
+        if let Some(socket) = &turn.socket {
+            self.socket.replace(socket);
+        }
         let times = TurnTimes {
             started_ms: turn.started_ms,
             ended_ms: self.ports.clock.now_ms(),
@@ -427,5 +455,16 @@ impl Session {
 
 /// How a stream ended without failure.
 struct StreamEnd {
+    completed: bool,
     asks_again: bool,
+}
+
+impl StreamEnd {
+    /// The client did not read on.
+    fn left() -> Self {
+        Self {
+            completed: false,
+            asks_again: false,
+        }
+    }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use mock_provider::script::{FRAME_METHOD, HANDSHAKE_METHOD};
+use mock_provider::script::{FRAME_HEADER, FRAME_METHOD};
 use serde_json::{Map, Value};
 
 use super::{at, input, word};
@@ -74,7 +74,7 @@ pub(super) fn whole(masked: &Masked) -> Masked {
 
 /// Full input of every request; `None` where its anchor is not known, which is a violation.
 fn rebuild(masked: &Masked) -> (Vec<Option<Vec<Value>>>, Vec<String>) {
-    let mut anchors: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let mut anchors: BTreeMap<(&str, String), Vec<Value>> = BTreeMap::new();
     let mut found = Vec::new();
     let with_ids = masked
         .wire
@@ -82,13 +82,17 @@ fn rebuild(masked: &Masked) -> (Vec<Option<Vec<Value>>>, Vec<String>) {
         .any(|request| input(request).iter().any(|item| item.get("id").is_some()));
     let mut inputs = Vec::new();
     for (number, request) in masked.wire.iter().enumerate() {
-        if request.method == HANDSHAKE_METHOD {
-            // The provider keeps a response as long as its connection.
-            anchors.clear();
-        }
+        // The provider keeps a response as long as its connection.
+        let connection = request
+            .headers
+            .iter()
+            .find(|(name, _)| name == FRAME_HEADER);
+        let connection = connection.map_or("", |(_, number)| number.as_str());
         let full = match word(&request.body, PREVIOUS) {
             None => Some(input(request).to_vec()),
-            Some(id) => anchors.get(id).map(|kept| [kept, input(request)].concat()),
+            Some(id) => anchors
+                .get(&(connection, id.to_owned()))
+                .map(|kept| [kept, input(request)].concat()),
         };
         if full.is_none() {
             let id = word(&request.body, PREVIOUS).unwrap_or_default();
@@ -101,7 +105,7 @@ fn rebuild(masked: &Masked) -> (Vec<Option<Vec<Value>>>, Vec<String>) {
         if let (Some(answer), Some(full)) = (answer, &full) {
             let items = answer.items.iter().map(|item| client_form(item, with_ids));
             let kept = full.iter().cloned().chain(items).collect();
-            anchors.insert(answer.response_id.clone(), kept);
+            anchors.insert((connection, answer.response_id.clone()), kept);
         }
         inputs.push(full);
     }
@@ -183,7 +187,7 @@ mod tests {
                 kind: "turn".into(),
                 method: FRAME_METHOD.into(),
                 path: "/responses".into(),
-                headers: vec![],
+                headers: vec![(FRAME_HEADER.into(), "1".into())],
                 body,
             });
             masked.answers.push(items.as_array().map(|items| Answer {
@@ -238,20 +242,10 @@ mod tests {
             (None, json!([message("a")]), json!([])),
             (Some("r1"), json!([message("b")]), Value::Null),
         ]);
-        masked.wire.insert(
-            1,
-            MaskedRequest {
-                kind: "handshake".into(),
-                method: HANDSHAKE_METHOD.into(),
-                path: "/responses".into(),
-                headers: vec![],
-                body: json!({"$raw": ""}),
-            },
-        );
-        masked.answers.insert(1, None);
+        masked.wire[1].headers[0].1 = "2".into();
         assert_eq!(
             check(&masked),
-            ["request 3 stands on r1, which its connection has not completed"]
+            ["request 2 stands on r1, which its connection has not completed"]
         );
     }
 }

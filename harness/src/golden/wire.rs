@@ -16,6 +16,10 @@ use crate::mask::text::{escape_key, unescape_key};
 
 const RESERVED: &[&str] = &["same_as"];
 const METADATA: &str = "/client_metadata/x-codex-turn-metadata/$json";
+/// Where the number of a frame's connection stands.
+const CONNECTION: &str = "/headers/websocket";
+/// How a document says it.
+const OVER: &str = "websocket ";
 const PREVIOUS: &str = "previous_response_id";
 /// Kind of the request that opens a WebSocket.
 const HANDSHAKE: &str = "handshake";
@@ -69,6 +73,8 @@ pub(crate) struct Lifted {
     pub(super) model: Option<String>,
     pub(super) compaction: Option<Value>,
     pub(super) base: Option<String>,
+    /// The connection of a frame, by the number of its handshake.
+    pub(super) connection: Option<String>,
     /// The response that a frame stands on.
     pub(super) previous: Option<String>,
     pub(crate) tools: Vec<Value>,
@@ -130,6 +136,11 @@ pub(crate) fn lift(request: &MaskedRequest, envelope: &Envelope) -> Option<Lifte
     let mut rest = value_of(request);
     let mut lifted = Lifted::default();
     let framed = request.method == FRAME_METHOD;
+    if framed {
+        let number = rest.pointer_mut(CONNECTION)?;
+        lifted.connection = Some(number.as_str()?.to_owned());
+        *number = "<number>".into();
+    }
     let body = rest.get_mut("body")?.as_object_mut()?;
     let Some(Value::Array(input)) = body.insert("input".into(), json!([])) else {
         return None;
@@ -291,9 +302,9 @@ fn write(kind: &str, lifted: &Lifted, envelope: &Envelope, memory: &Memory) -> V
     let mut put = |key: &str, value: Value| drop(doc.insert(key.to_owned(), value));
     put("request", (memory.number + 1).into());
     put("kind", kind.into());
-    let framed = lifted.rest.get("method").is_some_and(|m| m == FRAME_METHOD);
-    if framed {
-        put("over", "websocket".into());
+    let framed = lifted.connection.is_some();
+    if let Some(number) = &lifted.connection {
+        put("over", format!("{OVER}{number}").into());
     }
     for (key, value) in [
         ("turn", &lifted.turn),
@@ -374,7 +385,8 @@ pub(crate) fn read(doc: &Value, envelope: &Envelope, memory: &mut Memory) -> Opt
         return Some(request);
     }
     let text = |key: &str| doc.get(key).and_then(Value::as_str).map(str::to_owned);
-    let framed = doc.get("over").is_some();
+    let connection = text("over").and_then(|over| over.strip_prefix(OVER).map(str::to_owned));
+    let framed = connection.is_some();
     let template = template(envelope, kind, framed);
     let rest = unfold(doc.get("rest").unwrap_or(&json!({})), &template)?;
     let mut lifted = Lifted {
@@ -392,12 +404,13 @@ pub(crate) fn read(doc: &Value, envelope: &Envelope, memory: &mut Memory) -> Opt
             Some(Value::Array(tools)) => tools.clone(),
             Some(_) => memory.tools.as_ref()?.1.clone(),
         },
+        connection,
         previous: text("previous"),
         input: Vec::new(),
         rest,
     };
     if kind == HANDSHAKE {
-        return request_of(kind, &handshake::lower(lifted)?);
+        return request_of(kind, &handshake::lower(&lifted)?);
     }
     let base = lifted.base.is_some();
     lifted.input = read_input(kind, doc.get("input")?.as_array()?, base, envelope, memory)?;
@@ -490,6 +503,9 @@ pub(super) fn lower_names(rest: &mut Value, lifted: &Lifted) {
 fn lower(lifted: Lifted, envelope: &Envelope) -> Option<Value> {
     let mut rest = lifted.rest.clone();
     lower_names(&mut rest, &lifted);
+    if let Some(number) = lifted.connection {
+        *rest.pointer_mut(CONNECTION)? = number.into();
+    }
     if let Some(compaction) = lifted.compaction {
         *rest.pointer_mut(&format!("/body{METADATA}/compaction"))? = compaction;
     }
