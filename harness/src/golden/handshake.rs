@@ -25,6 +25,7 @@ pub(super) fn lift(request: &MaskedRequest) -> Option<Lifted> {
     let mut lifted = Lifted {
         turn: text(&format!("{METADATA}/$json/turn_id")).filter(|t| t.starts_with("<turn:")),
         model: text(&format!("{METADATA}/$json/model")).filter(|m| m.starts_with("<model:")),
+        purpose: text(&format!("{METADATA}/$json/request_kind")),
         window: text(WINDOW).filter(|w| window_number(w).is_some()),
         ..Lifted::default()
     };

@@ -75,6 +75,8 @@ pub(crate) struct Lifted {
     pub(super) base: Option<String>,
     /// The connection of a frame, by the number of its handshake.
     pub(super) connection: Option<String>,
+    /// The kind of the request that a handshake is made for.
+    pub(super) purpose: Option<String>,
     /// The response that a frame stands on.
     pub(super) previous: Option<String>,
     pub(crate) tools: Vec<Value>,
@@ -186,18 +188,17 @@ fn stands_before_input(body: &Map<String, Value>) -> bool {
 }
 
 /// Name of a request's template in the envelope.
-pub(crate) fn template_name(kind: &str, method: &str) -> String {
-    if method == FRAME_METHOD {
-        format!("websocket {kind}")
-    } else {
-        kind.to_owned()
+pub(crate) fn template_name(kind: &str, lifted: &Lifted) -> String {
+    match (&lifted.connection, &lifted.purpose) {
+        (Some(_), _) => format!("websocket {kind}"),
+        (None, Some(purpose)) => format!("{kind} {purpose}"),
+        (None, None) => kind.to_owned(),
     }
 }
 
 /// The template of a request; empty where the envelope has none.
-fn template(envelope: &Envelope, kind: &str, framed: bool) -> Value {
-    let method = if framed { FRAME_METHOD } else { "" };
-    let known = envelope.wire.get(&template_name(kind, method));
+fn template(envelope: &Envelope, kind: &str, lifted: &Lifted) -> Value {
+    let known = envelope.wire.get(&template_name(kind, lifted));
     known.cloned().unwrap_or_else(|| json!({}))
 }
 
@@ -302,7 +303,9 @@ fn write(kind: &str, lifted: &Lifted, envelope: &Envelope, memory: &Memory) -> V
     let mut put = |key: &str, value: Value| drop(doc.insert(key.to_owned(), value));
     put("request", (memory.number + 1).into());
     put("kind", kind.into());
-    let framed = lifted.connection.is_some();
+    if let Some(purpose) = &lifted.purpose {
+        put("for", purpose.clone().into());
+    }
     if let Some(number) = &lifted.connection {
         put("over", format!("{OVER}{number}").into());
     }
@@ -336,7 +339,7 @@ fn write(kind: &str, lifted: &Lifted, envelope: &Envelope, memory: &Memory) -> V
     if kind != HANDSHAKE {
         put("input", write_input(kind, lifted, envelope, memory));
     }
-    let diff = fold(&lifted.rest, &template(envelope, kind, framed));
+    let diff = fold(&lifted.rest, &template(envelope, kind, lifted));
     if diff.as_object().is_none_or(|d| !d.is_empty()) {
         put("rest", diff);
     }
@@ -385,10 +388,6 @@ pub(crate) fn read(doc: &Value, envelope: &Envelope, memory: &mut Memory) -> Opt
         return Some(request);
     }
     let text = |key: &str| doc.get(key).and_then(Value::as_str).map(str::to_owned);
-    let connection = text("over").and_then(|over| over.strip_prefix(OVER).map(str::to_owned));
-    let framed = connection.is_some();
-    let template = template(envelope, kind, framed);
-    let rest = unfold(doc.get("rest").unwrap_or(&json!({})), &template)?;
     let mut lifted = Lifted {
         turn: text("turn"),
         window: text("window"),
@@ -404,11 +403,14 @@ pub(crate) fn read(doc: &Value, envelope: &Envelope, memory: &mut Memory) -> Opt
             Some(Value::Array(tools)) => tools.clone(),
             Some(_) => memory.tools.as_ref()?.1.clone(),
         },
-        connection,
+        connection: text("over").and_then(|over| over.strip_prefix(OVER).map(str::to_owned)),
+        purpose: text("for"),
         previous: text("previous"),
         input: Vec::new(),
-        rest,
+        rest: Value::Null,
     };
+    let template = template(envelope, kind, &lifted);
+    lifted.rest = unfold(doc.get("rest").unwrap_or(&json!({})), &template)?;
     if kind == HANDSHAKE {
         return request_of(kind, &handshake::lower(&lifted)?);
     }
