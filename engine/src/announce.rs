@@ -119,13 +119,23 @@ impl Session {
                 .collect(),
         };
         self.announce_item("userMessage", &id, seen);
+        let client_id = self.remarks.message_id.take();
         if self.recorder.paginated() {
-            let completed = json!({"type": "UserMessage", "id": id, "content": stored});
+            let mut completed = json!({"type": "UserMessage", "id": id});
+            if let Some(id) = client_id {
+                completed["client_id"] = json!(id);
+            }
+            completed["content"] = json!(stored);
             self.record_item_completed(&turn.id, &completed);
         } else {
             let images: Vec<&Value> = parts.iter().filter_map(|part| part.get("url")).collect();
-            let mut event = json!({"type": "user_message", "message": text, "images": images,
-                "local_images": []});
+            let mut event = json!({"type": "user_message"});
+            if let Some(id) = client_id {
+                event["client_id"] = json!(id);
+            }
+            event["message"] = json!(text);
+            event["images"] = json!(images);
+            event["local_images"] = json!([]);
             if self.profile.wide_metadata {
                 event["audio"] = json!([]);
                 event["local_audio"] = json!([]);

@@ -53,6 +53,8 @@ pub enum FailureKind {
     RateLimited,
     /// `invalid_prompt` and the like: asking again does not help.
     Rejected,
+    /// What came cannot be used, or a bound of this engine was hit.
+    Fatal,
     /// The turn was interrupted.
     Interrupted,
 }
@@ -86,7 +88,7 @@ impl Failure {
 
     /// Asking again would not help.
     pub(crate) fn rejected(message: String) -> Self {
-        Self::new(FailureKind::Rejected, message)
+        Self::new(FailureKind::Fatal, message)
     }
 
     /// The stream ended early.
@@ -268,6 +270,7 @@ impl Failure {
             | FailureKind::PlanLimit
             | FailureKind::RateLimited
             | FailureKind::Rejected
+            | FailureKind::Fatal
             | FailureKind::Interrupted => false,
         }
     }
@@ -289,6 +292,7 @@ impl Failure {
             | FailureKind::PlanLimit
             | FailureKind::Overloaded
             | FailureKind::Rejected
+            | FailureKind::Fatal
             | FailureKind::Interrupted => false,
         }
     }
@@ -310,6 +314,7 @@ impl Failure {
             | FailureKind::Overloaded
             | FailureKind::RateLimited
             | FailureKind::Rejected
+            | FailureKind::Fatal
             | FailureKind::Interrupted => None,
         };
         json!({"responseStreamDisconnected": {"httpStatusCode": status}})
@@ -336,6 +341,7 @@ impl Failure {
             | FailureKind::ConnectionFailed
             | FailureKind::InvalidRequest
             | FailureKind::Rejected
+            | FailureKind::Fatal
             | FailureKind::Interrupted => json!("other"),
         }
     }

@@ -35,6 +35,8 @@ pub struct Meta {
     pub fallback_token_limit: Option<u64>,
     /// The thread began with supplied items: its attribution has no checkpoint (0.171).
     pub supplied_thread: bool,
+    /// The opaque item of a remote compaction.
+    pub opaque: bool,
     /// The item came from a compaction answer.
     pub compaction_output: bool,
 }
@@ -183,6 +185,13 @@ pub fn message(role: &str, id: Option<String>, content: Vec<Value>) -> Item {
     }
     map.insert("role".to_owned(), json!(role));
     map.insert("content".to_owned(), Value::Array(content));
+    Item::new(map)
+}
+
+/// Last input item of a remote compaction request.
+pub fn trigger() -> Item {
+    let mut map = Map::new();
+    map.insert("type".to_owned(), json!("compaction_trigger"));
     Item::new(map)
 }
 

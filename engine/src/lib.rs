@@ -31,6 +31,7 @@ pub mod session;
 pub mod settings;
 pub mod texts;
 pub mod tokens;
+mod tools;
 mod transport;
 pub mod truncate;
 pub mod turn;

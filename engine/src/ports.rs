@@ -94,6 +94,9 @@ pub trait Sampler {
         &self,
         request: Request,
     ) -> LocalBoxFuture<'static, Result<Box<dyn EventStream>, HttpFailure>>;
+
+    /// Asks for one whole JSON answer.
+    fn post(&self, request: Request) -> LocalBoxFuture<'static, Result<Value, HttpFailure>>;
 }
 
 /// One call of a client tool.

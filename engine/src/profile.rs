@@ -33,6 +33,17 @@ pub enum UncoveredFrom {
     LastUsage,
 }
 
+/// Which failures of a local compaction are asked again (compaction.md §5.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompactionRetries {
+    /// Every one.
+    Every,
+    /// Every one but an incomplete answer.
+    AllButIncomplete,
+    /// Those that an ordinary turn asks again.
+    AsTurns,
+}
+
 /// Behaviour of one version family.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
@@ -76,6 +87,14 @@ pub struct Profile {
     pub joins_kept_parts: bool,
     /// Partial assistant items of failed compaction attempts stay (row 30).
     pub keeps_failed_compaction_items: bool,
+    /// Which failures of a local compaction are asked again (row 29).
+    pub compaction_retries: CompactionRetries,
+    /// Images count against the budget of a remote compaction (row 37).
+    pub counts_kept_images: bool,
+    /// `/responses/compact` exists (row 34).
+    pub remote_v1: bool,
+    /// A new model repeats the permissions in the message that announces it.
+    pub model_switch_repeats_permissions: bool,
     /// The user text survives a failed pre-turn compaction (row 31).
     pub keeps_text_after_failed_pre_turn: bool,
     /// The user text survives an interrupted pre-turn compaction (§5.4).
@@ -122,6 +141,12 @@ pub struct Profile {
     /// The environment context names date and time zone; the quiet config switches it off where
     /// there is such a switch (0.164+).
     pub environment_dates: bool,
+    /// Tool schemas keep `minItems`.
+    pub keeps_min_items: bool,
+    /// A lite model gets plain tools in a namespace, also in compaction requests.
+    pub lite_namespace: bool,
+    /// Namespaces with deferred tools are named in the initial context.
+    pub names_deferred_tools: bool,
 }
 
 impl Profile {
@@ -148,6 +173,10 @@ impl Profile {
             context_in_every_replacement: false,
             joins_kept_parts: true,
             keeps_failed_compaction_items: true,
+            compaction_retries: CompactionRetries::Every,
+            counts_kept_images: false,
+            remote_v1: true,
+            model_switch_repeats_permissions: true,
             keeps_text_after_failed_pre_turn: false,
             keeps_text_after_interrupted_pre_turn: false,
             error_in_task_complete: false,
@@ -170,6 +199,9 @@ impl Profile {
             retries_lost_anchor: false,
             usage_page: "https://chatgpt.com/codex/settings/usage",
             environment_dates: true,
+            keeps_min_items: false,
+            lite_namespace: false,
+            names_deferred_tools: false,
         };
         let v164 = Self {
             version: Version::V164,
@@ -188,6 +220,10 @@ impl Profile {
             context_in_every_replacement: true,
             joins_kept_parts: false,
             keeps_failed_compaction_items: false,
+            compaction_retries: CompactionRetries::AllButIncomplete,
+            counts_kept_images: true,
+            remote_v1: false,
+            model_switch_repeats_permissions: false,
             keeps_text_after_failed_pre_turn: true,
             error_in_task_complete: true,
             warns_after_compaction: false,
@@ -207,6 +243,8 @@ impl Profile {
             retries_lost_anchor: true,
             usage_page: "https://chatgpt.com/settings/usage",
             environment_dates: false,
+            keeps_min_items: true,
+            lite_namespace: true,
             ..v144.clone()
         };
         match version {
@@ -218,12 +256,14 @@ impl Profile {
                 accept_encoding: true,
                 sequences: true,
                 estimate_calls: true,
+                compaction_retries: CompactionRetries::AsTurns,
                 uncovered: UncoveredFrom::LastUsage,
                 estimate_without_usage: true,
                 keeps_text_after_interrupted_pre_turn: true,
                 settings_at_resume: false,
                 reads_full_window_of_400: true,
                 anchors_without_id: true,
+                names_deferred_tools: true,
                 ..v164
             },
         }

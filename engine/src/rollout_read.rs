@@ -176,6 +176,7 @@ impl Found {
                 let info = &payload["info"];
                 self.info = Some(TokenInfo {
                     total: usage(&info["total_token_usage"]),
+                    window: info["model_context_window"].as_i64(),
                     last: usage(&info["last_token_usage"]),
                     includes_reasoning: info["last_usage_includes_reasoning"].as_bool(),
                 });
@@ -215,6 +216,7 @@ fn stored_item(payload: &Value, metadata: &Value, profile: &Profile) -> Option<I
         mcp_attribution: metadata["mcp_attribution"].is_object(),
         fallback_token_limit: metadata["fallback_token_limit_override"].as_u64(),
         supplied_thread: false,
+        opaque: item.kind() == "compaction",
         compaction_output: metadata["compaction_output"] == Value::Bool(true),
     };
     Some(item)

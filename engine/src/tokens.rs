@@ -134,6 +134,11 @@ pub fn estimate_text(text: &str) -> i64 {
     (text.len() as u64).div_ceil(4) as i64
 }
 
+/// Tokens of the images of a message, as a remote compaction counts them.
+pub fn image_tokens(item: &Item) -> u64 {
+    image_urls(item).len() as u64 * IMAGE_BYTES.div_ceil(4)
+}
+
 fn encrypted_len(item: &Item) -> u64 {
     item.payload
         .get("encrypted_content")

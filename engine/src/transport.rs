@@ -78,6 +78,16 @@ impl Session {
         self.open_on(&socket, request).await
     }
 
+    /// Opens a stream on the connection that the turn keeps for itself, if it does.
+    pub(crate) async fn open_with(
+        &mut self,
+        turn: &Turn,
+        request: Request,
+    ) -> Result<Box<dyn EventStream>, Failure> {
+        let socket = turn.socket.as_ref().unwrap_or(&self.socket).clone();
+        self.open_on(&socket, request).await
+    }
+
     /// Opens a stream: over a WebSocket, or over HTTP with the request's own retries.
     async fn open_on(
         &mut self,
@@ -155,6 +165,25 @@ impl Session {
         true
     }
 
+    /// Asks for a whole JSON answer, with the request's own retries.
+    pub(crate) async fn post(&mut self, request: Request) -> Result<serde_json::Value, Failure> {
+        let mut attempt = 0;
+        loop {
+            match self.ports.sampler.post(request.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => {
+                    let failure =
+                        Failure::from_http(&failure, &self.settings, &self.profile, request.path);
+                    if attempt >= self.settings.request_max_retries || !failure.repeats_request() {
+                        return Err(failure);
+                    }
+                    attempt += 1;
+                    self.ports.clock.wait(backoff_ms(attempt));
+                }
+            }
+        }
+    }
+
     /// Opens the stream of an ordinary sampling: the turn's state goes out and comes in.
     pub(crate) async fn open_turn(
         &mut self,
@@ -166,8 +195,7 @@ impl Session {
             let header = (TURN_STATE.to_owned(), state.clone());
             request.headers.insert(place, header);
         }
-        let socket = turn.socket.clone().unwrap_or_else(|| self.socket.clone());
-        let stream = self.open_on(&socket, request).await?;
+        let stream = self.open_with(turn, request).await?;
         if turn.state.is_none() {
             turn.state = stream.header(TURN_STATE);
         }

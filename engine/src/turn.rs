@@ -11,7 +11,8 @@ use crate::items::{self, Item};
 use crate::ports::{EventStream, StreamStep};
 use crate::request::{self, Addresses, Purpose};
 use crate::rollout::{self, TurnTimes};
-use crate::session::Session;
+use crate::session::{Remarks, Session};
+use crate::settings::Settings;
 use crate::texts;
 use crate::tokens::Usage;
 use crate::websocket::Socket;
@@ -55,6 +56,7 @@ impl Session {
         let mut turn = self.start_turn(output_schema, true);
         let span = info_span!("turn", turn = %turn.id, profile = self.profile.release);
         let result = self.turn_body(&mut turn, input).instrument(span).await;
+        self.remarks = Remarks::default();
         self.end_turn(&turn, result)
     }
 
@@ -95,9 +97,7 @@ impl Session {
 
     async fn turn_body(&mut self, turn: &mut Turn, input: Vec<Value>) -> Result<(), Failure> {
         let order = (!input.is_empty()).then(|| self.take_order());
-        if self.over_limit()
-            && let Err(failure) = self.compact_pre_turn(turn).await
-        {
+        if let Err(failure) = self.compact_pre_turn(turn).await {
             let interrupted = failure.kind == FailureKind::Interrupted;
             let keep = if interrupted {
                 self.profile.keeps_text_after_interrupted_pre_turn
@@ -236,6 +236,7 @@ impl Session {
             history_initialization: self.history_initialization,
             turn_started_ms,
             base_id: &self.base_id,
+            client_metadata: &self.remarks.metadata,
         }
     }
 
@@ -246,8 +247,20 @@ impl Session {
         prompt: &[Item],
         schema: Option<&Value>,
     ) -> crate::ports::Request {
+        self.build_for(&self.settings, turn, purpose, prompt, schema)
+    }
+
+    /// Builds a request with other settings than the turn's.
+    pub(crate) fn build_for(
+        &self,
+        settings: &Settings,
+        turn: &Turn,
+        purpose: &Purpose,
+        prompt: &[Item],
+        schema: Option<&Value>,
+    ) -> crate::ports::Request {
         let at = self.addresses(&turn.id, turn.started_ms);
-        request::build(&self.settings, &self.profile, &at, purpose, prompt, schema)
+        request::build(settings, &self.profile, &at, purpose, prompt, schema)
     }
 
     /// Reads events until the response ends, the client stops it or a steer cuts it.
@@ -307,7 +320,8 @@ impl Session {
                     ));
                 };
                 let usage = Usage::from_response(&response["usage"]);
-                self.record_usage(usage, &turn.id, id);
+                let window = self.settings.effective_window();
+                self.record_usage(usage, window, &turn.id, id);
                 Ok(Some(StreamEnd {
                     completed: true,
                     asks_again: response["end_turn"] == json!(false),
@@ -418,7 +432,7 @@ impl Session {
     }
 
     /// Window-full accounting after a context-length failure (compaction.md §2.4).
-    fn fill_window(&mut self) {
+    pub(crate) fn fill_window(&mut self) {
         let Some(window) = self.settings.effective_window() else {
             return;
         };
@@ -433,6 +447,7 @@ impl Session {
             ..Usage::default()
         };
         info.includes_reasoning = None;
+        info.window = Some(window);
         self.history.mark_covered();
         self.emit_token_count();
     }

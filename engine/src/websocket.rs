@@ -17,6 +17,8 @@ use crate::profile::Profile;
 
 /// Fields that a delta does not have to share with its anchor.
 const OWN_FIELDS: [&str; 2] = ["input", "client_metadata"];
+/// What the client tells about an item.
+const PASSTHROUGH: &str = "internal_chat_message_metadata_passthrough";
 /// What `openai-beta` says in a handshake.
 const BETA: &str = "responses_websockets=2026-02-06";
 /// Headers of a request that its handshake has as well, in the handshake's order.
@@ -127,8 +129,9 @@ impl Framed {
     }
 }
 
-/// Whether an item of the input is the one that the provider keeps. An item that came without an
-/// id was given one: 0.164 takes it for another item then.
+/// Whether an item of the input is the one that the provider keeps. What the client tells about an
+/// item does not count. An item that came without an id was given one: 0.164 takes it for another
+/// item then.
 fn is_kept(kept: &Value, sent: &Value, profile: &Profile) -> bool {
     if kept == sent {
         return true;
@@ -137,8 +140,13 @@ fn is_kept(kept: &Value, sent: &Value, profile: &Profile) -> bool {
         return false;
     };
     let mut bare = sent.clone();
-    bare.shift_remove("id");
-    profile.anchors_without_id && !kept.contains_key("id") && *kept == bare
+    if !kept.contains_key(PASSTHROUGH) {
+        bare.shift_remove(PASSTHROUGH);
+    }
+    if profile.anchors_without_id && !kept.contains_key("id") {
+        bare.shift_remove("id");
+    }
+    *kept == bare
 }
 
 /// The request that opens a connection for another request.

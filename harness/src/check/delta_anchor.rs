@@ -14,6 +14,8 @@ use super::{at, input, word};
 use crate::mask::{Masked, MaskedRequest};
 
 const PREVIOUS: &str = "previous_response_id";
+/// What the client tells about an item.
+const TOLD: &str = "internal_chat_message_metadata_passthrough";
 const WINDOW: &str = "x-codex-window-id";
 
 /// Checks every turn request against the one before it.
@@ -51,8 +53,8 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
     found
 }
 
-/// The recording with every delta replaced by the full input, and with the headers of a plain
-/// request on every frame.
+/// The recording with every delta replaced by the full input, with the headers of a plain request
+/// on every frame, and without what the client tells about items: the provider's have none.
 pub(super) fn whole(masked: &Masked) -> Masked {
     let (inputs, _) = rebuild(masked);
     let mut whole = masked.clone();
@@ -60,7 +62,10 @@ pub(super) fn whole(masked: &Masked) -> Masked {
         if request.method != FRAME_METHOD {
             continue;
         }
-        if let (Some(full), Some(body)) = (full, request.body.as_object_mut()) {
+        if let (Some(mut full), Some(body)) = (full, request.body.as_object_mut()) {
+            for item in full.iter_mut().filter_map(Value::as_object_mut) {
+                item.shift_remove(TOLD);
+            }
             body.insert("input".to_owned(), Value::Array(full));
         }
         for (header, key) in [(WINDOW, WINDOW), ("thread-id", "thread_id")] {
@@ -148,7 +153,8 @@ fn stands_for(sent: &Value, kept: &Value) -> bool {
         return sent == kept;
     };
     sent.iter()
-        .all(|(key, value)| kept.get(key).is_some_and(|known| known == value) || key == "id")
+        .filter(|(key, _)| *key != "id" && (*key != TOLD || kept.contains_key(TOLD)))
+        .all(|(key, value)| kept.get(key).is_some_and(|known| known == value))
         && match (sent.get("id"), kept.get("id")) {
             (Some(sent), Some(kept)) => sent == kept,
             (_, None) | (None, _) => true,

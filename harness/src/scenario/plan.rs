@@ -182,6 +182,10 @@ pub struct UserStep {
     pub input: Vec<Value>,
     /// Sticky overrides sent with the turn.
     pub overrides: Overrides,
+    /// Texts added to the metadata of this turn.
+    pub client_metadata: Vec<(String, String)>,
+    /// The client's id of its message.
+    pub client_message_id: Option<String>,
 }
 
 /// Settings changed by a turn or by `settings`.
@@ -201,6 +205,8 @@ pub struct Overrides {
     pub approval: Option<String>,
     /// JSON Schema of the answer.
     pub output_schema: Option<Value>,
+    /// Service tier.
+    pub service_tier: Option<String>,
 }
 
 /// How a process ends.

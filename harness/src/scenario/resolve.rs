@@ -300,6 +300,7 @@ fn action(step: &Step) -> Result<StepAction, String> {
             cwd: step.cwd.clone(),
             sandbox: step.sandbox,
             approval: step.approval,
+            service_tier: step.service_tier.clone(),
         };
         let output_schema = step.output_schema.clone();
         let overrides = Overrides {
@@ -309,6 +310,8 @@ fn action(step: &Step) -> Result<StepAction, String> {
         return Ok(StepAction::User(UserStep {
             input: user_input(parts)?,
             overrides,
+            client_metadata: step.client_metadata.0.clone(),
+            client_message_id: step.client_message_id.clone(),
         }));
     }
     if step.compact.is_some() {
@@ -376,6 +379,7 @@ pub(super) fn overrides(settings: &Settings) -> Overrides {
             .approval
             .map(|approval| approval.as_str().to_owned()),
         output_schema: None,
+        service_tier: settings.service_tier.clone(),
     }
 }
 

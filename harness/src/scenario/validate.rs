@@ -109,7 +109,12 @@ impl Found {
                 self.add(Problem::new(*at, what).help("make two steps of it"));
             }
         }
-        let overrides = step.model.is_some() || step.effort.is_some() || step.summary.is_some();
+        let overrides = step.model.is_some()
+            || step.effort.is_some()
+            || step.summary.is_some()
+            || step.service_tier.is_some()
+            || !step.client_metadata.0.is_empty()
+            || step.client_message_id.is_some();
         if step.user.is_none() && (overrides || step.cwd.is_some() || step.sandbox.is_some()) {
             let problem = Problem::new(*at, "overrides belong to a `user` step");
             self.add(problem.help("use `settings: {...}` for a step of its own"));

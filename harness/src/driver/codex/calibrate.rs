@@ -214,6 +214,7 @@ fn plan() -> Plan {
         StepAction::User(UserStep {
             input: vec![json!({"type": "text", "text": text})],
             overrides,
+            ..UserStep::default()
         })
     };
     let mut summary = say("summary", SUMMARY);

@@ -438,6 +438,14 @@ impl<'a> Session<'a> {
         if let Some(schema) = &user.overrides.output_schema {
             params["outputSchema"] = schema.clone();
         }
+        if !user.client_metadata.is_empty() {
+            let entries = user.client_metadata.iter();
+            let map: Map<String, Value> = entries.map(|(k, v)| (k.clone(), json!(v))).collect();
+            params["responsesapiClientMetadata"] = Value::Object(map);
+        }
+        if let Some(id) = &user.client_message_id {
+            params["clientUserMessageId"] = json!(id);
+        }
         params
     }
 
@@ -451,6 +459,7 @@ impl<'a> Session<'a> {
             ("effort", &overrides.effort),
             ("summary", &overrides.summary),
             ("approvalPolicy", &overrides.approval),
+            ("serviceTier", &overrides.service_tier),
         ];
         for (key, value) in texts {
             if let Some(value) = value {

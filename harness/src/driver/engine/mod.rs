@@ -4,13 +4,14 @@
 //! a real run is only where bytes come from; the recording has the same shape.
 
 mod ports;
+mod sampling;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use engine::ports::Ports;
 use engine::profile::{Profile, Version};
-use engine::session::Session;
+use engine::session::{Remarks, Session};
 use engine::settings::{Model, Scope, Settings, Tool, Truncation};
 use engine::turn::TurnEnd;
 use serde_json::Value;
@@ -21,8 +22,8 @@ use super::{Driver, NoVerdict, Outcome};
 use crate::driver::codex::{INSTALLATION_ID, WORKSPACE_PATH_BYTES, slug};
 use crate::recording::{Exchange, Finding, Places, Recording};
 use crate::scenario::plan::{
-    Action, Ends, ModelSpec, Overrides, Plan, PlanStep, ResumeStep, StepAction, TruncationMode,
-    TurnStatus,
+    Action, ConfigSpec, Ends, ModelSpec, Overrides, Plan, PlanStep, ResumeStep, StepAction,
+    TruncationMode, TurnStatus,
 };
 use crate::texts::Calibration;
 
@@ -93,17 +94,8 @@ fn supported(plan: &Plan) -> Result<(), NoVerdict> {
         ))
     };
     for step in &plan.steps {
-        let overrides = match &step.action {
-            StepAction::Later(key) => return Err(later(key)),
-            StepAction::User(user) => Some(&user.overrides),
-            StepAction::Settings(overrides) => Some(overrides),
-            StepAction::Compact
-            | StepAction::Inject(_)
-            | StepAction::Stop(_)
-            | StepAction::Resume(_) => None,
-        };
-        if overrides.is_some_and(|overrides| overrides.model.is_some()) {
-            return Err(later("model"));
+        if let StepAction::Later(key) = &step.action {
+            return Err(later(key));
         }
         for reply in &step.replies {
             let inside = reply.gate.iter().flat_map(|gate| &gate.actions);
@@ -200,6 +192,10 @@ impl<'a> Run<'a> {
                 self.change(&user.overrides);
                 let schema = user.overrides.output_schema.clone();
                 let input = user.input.clone();
+                self.session().remark(Remarks {
+                    metadata: user.client_metadata.clone(),
+                    message_id: user.client_message_id.clone(),
+                });
                 let end = self.session().run_turn(input, schema).await;
                 self.check_end(step, &end);
             }
@@ -250,7 +246,12 @@ impl<'a> Run<'a> {
 
     fn change(&mut self, overrides: &Overrides) {
         let overrides = overrides.clone();
+        let named = |name: &String| self.plan.models.iter().find(|spec| spec.name == *name);
+        let other = overrides.model.as_ref().and_then(named).map(model);
         self.session().update_settings(|settings| {
+            if let Some(model) = other {
+                settings.model = model;
+            }
             if let Some(cwd) = &overrides.cwd {
                 settings.cwd = format!("{WORKSPACE}/{cwd}");
             }
@@ -262,6 +263,12 @@ impl<'a> Run<'a> {
             }
             if let Some(effort) = overrides.effort {
                 settings.effort = Some(effort);
+            }
+            if let Some(summary) = overrides.summary {
+                settings.sampling.summary = Some(summary);
+            }
+            if let Some(tier) = overrides.service_tier {
+                settings.sampling.service_tier = Some(tier);
             }
         });
     }
@@ -364,9 +371,17 @@ fn settings(plan: &Plan) -> Settings {
         tool_output_token_limit: config.tool_output_token_limit,
         developer_instructions: config.developer_instructions.clone(),
         base_instructions: config.base_instructions.clone(),
+        thread_base: None,
+        remote_compaction: config
+            .extra
+            .iter()
+            .find(|(key, _)| key == "model_providers.mock.capabilities.remote_compaction")
+            .map(|(_, value)| value == "v2"),
+        remote_compaction_v2: feature(config, "remote_compaction_v2").unwrap_or(true),
         instant_interrupt: config.instant_interrupt,
         paginated: config.history_mode.as_ref().map(|mode| mode == "paginated"),
-        effort: None,
+        effort: sampling::effort(config),
+        sampling: sampling::config(config),
         tools: plan
             .tools
             .iter()
@@ -382,6 +397,12 @@ fn settings(plan: &Plan) -> Settings {
         client_version: CLIENT.1.to_owned(),
         installation_id: INSTALLATION_ID.to_owned(),
     }
+}
+
+/// A feature flag that the scenario sets.
+fn feature(config: &ConfigSpec, name: &str) -> Option<bool> {
+    let flag = config.features.iter().find(|(key, _)| key == name)?;
+    flag.1.as_bool()
 }
 
 fn model(spec: &ModelSpec) -> Model {
@@ -401,6 +422,7 @@ fn model(spec: &ModelSpec) -> Model {
         parallel_tool_calls: spec.supports_parallel_tool_calls,
         reasoning_summaries: spec.supports_reasoning_summaries,
         default_effort: spec.default_reasoning_level.clone(),
+        sampling: sampling::model(spec),
     }
 }
 

@@ -192,6 +192,19 @@ const HANDSHAKE_TAIL: (&str, &str) = (
     "permessage-deflate; client_max_window_bits",
 );
 
+/// A request over HTTP as the provider gets it.
+fn posted(request: Request) -> journal::Request {
+    let mut headers = request.headers;
+    headers.push(("host".to_owned(), "127.0.0.1:1".to_owned()));
+    headers.push(("content-length".to_owned(), request.body.len().to_string()));
+    journal::Request {
+        method: "POST".to_owned(),
+        path: request.path.to_owned(),
+        headers,
+        body: Bytes::from(request.body),
+    }
+}
+
 fn owned((name, value): (&str, &str)) -> (String, String) {
     (name.to_owned(), value.to_owned())
 }
@@ -201,16 +214,8 @@ impl Sampler for Provider {
         &self,
         request: Request,
     ) -> LocalBoxFuture<'static, Result<Box<dyn EventStream>, HttpFailure>> {
-        let mut headers = request.headers;
-        headers.push(("host".to_owned(), "127.0.0.1:1".to_owned()));
-        headers.push(("content-length".to_owned(), request.body.len().to_string()));
-        let received = journal::Request {
-            method: "POST".to_owned(),
-            path: request.path.to_owned(),
-            headers,
-            body: Bytes::from(request.body),
-        };
-        std::future::ready(self.answer(received, Transport::Http)).boxed_local()
+        let result = self.answer(posted(request), Transport::Http);
+        std::future::ready(result).boxed_local()
     }
 
     fn connect(
@@ -243,6 +248,28 @@ impl Sampler for Provider {
             Some(MemoryReply::Stream { .. } | MemoryReply::Dropped { .. }) => {
                 Err(HttpFailure::Dropped)
             }
+        };
+        std::future::ready(result).boxed_local()
+    }
+
+    fn post(&self, request: Request) -> LocalBoxFuture<'static, Result<Value, HttpFailure>> {
+        let reply = self.memory.borrow_mut().respond(posted(request));
+        let result = match reply {
+            MemoryReply::Http {
+                status: 200, body, ..
+            } => Ok(serde_json::from_str(&body).unwrap_or(Value::Null)),
+            MemoryReply::Http {
+                status,
+                headers,
+                body,
+                ..
+            } => Err(HttpFailure::Status {
+                status,
+                headers,
+                body,
+            }),
+            MemoryReply::Stream { .. } => Ok(Value::Null),
+            MemoryReply::Dropped { .. } => Err(HttpFailure::Dropped),
         };
         std::future::ready(result).boxed_local()
     }
