@@ -15,6 +15,8 @@ use crate::tools::tools;
 pub enum Purpose {
     /// An ordinary sampling.
     Turn,
+    /// A request that generates nothing and warms the connection of a thread.
+    Prewarm,
     /// A compaction.
     Compaction(CompactionMetadata),
 }
@@ -187,6 +189,7 @@ fn turn_metadata(
     at: &Addresses<'_>,
     purpose: &Purpose,
 ) -> Value {
+    let in_turn = *purpose != Purpose::Prewarm;
     let mut map = Map::new();
     let mut set = |key: &str, value: Value| {
         map.insert(key.to_owned(), value);
@@ -205,12 +208,15 @@ fn turn_metadata(
     }
     let kind = match purpose {
         Purpose::Turn => "turn",
+        Purpose::Prewarm => "prewarm",
         Purpose::Compaction(_) => "compaction",
     };
     set("request_kind", json!(kind));
     if profile.wide_metadata {
         set("history_initialization", json!(at.history_initialization));
-        set("root_turn_id", json!(at.turn));
+        if in_turn {
+            set("root_turn_id", json!(at.turn));
+        }
     }
     set(
         "sandbox",
@@ -226,7 +232,9 @@ fn turn_metadata(
         set("node_repl_auto_review_required", json!(false));
         set("node_repl_disabled", json!(false));
     }
-    set("turn_started_at_unix_ms", json!(at.turn_started_ms));
+    if in_turn {
+        set("turn_started_at_unix_ms", json!(at.turn_started_ms));
+    }
     if profile.wide_metadata {
         set("analytics_enabled", json!(false));
     }
@@ -245,11 +253,11 @@ fn turn_metadata(
                 "strategy": "memento",
             }),
         ),
-        Purpose::Turn => {}
+        Purpose::Turn | Purpose::Prewarm => {}
     }
     // What the client and the model add is sorted by name.
     let mut added: BTreeMap<&str, &str> = BTreeMap::new();
-    if *purpose == Purpose::Turn && profile.wide_metadata {
+    if matches!(purpose, Purpose::Turn | Purpose::Prewarm) && profile.wide_metadata {
         added.insert("model", &settings.model.slug);
         if let Some(effort) = settings.effective_effort() {
             added.insert("reasoning_effort", effort);
@@ -279,7 +287,7 @@ fn body(
 ) -> Map<String, Value> {
     // A remote compaction is the turn's request but for its input.
     let turn = match purpose {
-        Purpose::Turn => true,
+        Purpose::Turn | Purpose::Prewarm => true,
         Purpose::Compaction(due) => due.implementation != Implementation::Local,
     };
     let lite = settings.model.sampling.lite;
@@ -325,7 +333,7 @@ fn body(
     set("text", text(settings, output_schema.filter(|_| turn)));
     set(
         "client_metadata",
-        Some(client_metadata(settings, profile, at, metadata)),
+        Some(client_metadata(settings, profile, at, purpose, metadata)),
     );
     map
 }
@@ -432,13 +440,14 @@ fn client_metadata(
     settings: &Settings,
     profile: &Profile,
     at: &Addresses<'_>,
+    purpose: &Purpose,
     metadata: &str,
 ) -> Value {
     let mut map = Map::new();
     let mut set = |key: &str, value: &str| {
         map.insert(key.to_owned(), json!(value));
     };
-    if profile.wide_metadata {
+    if profile.wide_metadata && *purpose != Purpose::Prewarm {
         set("root_turn_id", at.turn);
     }
     set("session_id", at.thread);

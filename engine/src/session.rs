@@ -16,6 +16,7 @@ use crate::rollout::{self, Recorder, TokenInfo};
 use crate::settings::{Model, Settings, Truncation};
 use crate::tokens::Usage;
 use crate::truncate::{self, Budget};
+use crate::websocket::Socket;
 
 /// A context window of the thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,6 +134,10 @@ pub struct Session {
     /// What the client says about the running turn.
     pub(crate) remarks: Remarks,
     created: String,
+    /// The thread's WebSocket.
+    pub(crate) socket: Socket,
+    /// A WebSocket failed for good: the thread asks over HTTP.
+    pub(crate) fell_back: bool,
 }
 
 impl Session {
@@ -193,6 +198,8 @@ impl Session {
             context_turn: None,
             remarks: Remarks::default(),
             created,
+            socket: Socket::default(),
+            fell_back: false,
         }
     }
 

@@ -13,6 +13,8 @@ pub struct Settings {
     pub provider_name: String,
     /// Id of the provider in the config (`model_provider`).
     pub provider_id: String,
+    /// The provider is asked over a WebSocket.
+    pub websockets: bool,
     /// Base URL of the provider, named by some errors.
     pub base_url: String,
     /// Request retries.
