@@ -37,6 +37,8 @@ pub struct Found {
     pub cwd: Option<String>,
     /// Sandbox mode last recorded.
     pub sandbox: Option<String>,
+    /// Model of the newest turn.
+    pub model: Option<String>,
     /// Reasoning effort last recorded.
     pub effort: Option<String>,
     /// A turn context stands after the newest checkpoint.
@@ -62,6 +64,7 @@ pub fn read(lines: &[Value], profile: &Profile, settings: &Settings) -> Found {
         retained: RetainedTexts::default(),
         cwd: None,
         sandbox: None,
+        model: None,
         effort: None,
         baseline_turn: false,
         next_ordinal: 0,
@@ -158,6 +161,7 @@ impl Found {
 
     fn turn_context(&mut self, payload: &Value) {
         self.baseline_turn = true;
+        self.model = payload["model"].as_str().map(str::to_owned);
         self.cwd = payload["cwd"]
             .as_str()
             .map(str::to_owned)

@@ -120,6 +120,8 @@ pub struct Session {
     /// `thread_settings_applied` was written since the thread's context was recorded.
     pub(crate) settings_recorded: bool,
     pub(crate) history_initialization: &'static str,
+    /// The next item is attributed: the first of the thread, and of a resume.
+    attribution_due: bool,
     /// Model of the newest turn whose context was recorded.
     pub(crate) previous_model: Option<Model>,
     /// Input tokens of the first response of the window.
@@ -190,6 +192,7 @@ impl Session {
             begun: false,
             settings_recorded: false,
             history_initialization: "new",
+            attribution_due: true,
             previous_model: None,
             prefill: None,
             base_id,
@@ -226,6 +229,10 @@ impl Session {
             session.settings.sandbox = sandbox;
         }
         session.settings.effort = found.effort;
+        session.previous_model = found.model.map(|slug| {
+            let known = session.settings.model.clone();
+            Model { slug, ..known }
+        });
         session.baseline = found.baseline_turn.then(|| Baseline {
             settings: session.settings.clone(),
             state: context::world_state(&session.settings, &session.profile),
@@ -292,7 +299,11 @@ impl Session {
         self.begin();
         let turn = format!("auto-compact-{}", self.counters.injected);
         self.counters.injected += 1;
-        for item in self.parse(values) {
+        let items = self.parse(values);
+        // The first item of a batch with a user message is attributed with it.
+        let by_user = |item: &Item| item.kind() == "message" && item.role() == "user";
+        self.attribution_due |= items.iter().any(by_user);
+        for item in items {
             self.record_injected(item, &turn);
         }
     }
@@ -337,15 +348,14 @@ impl Session {
         };
         let by_model = item.is_model_output();
         self.prepare(&mut item, turn, !by_model);
-        let call = matches!(item.kind(), "function_call" | "custom_tool_call");
-        let output = item.kind().ends_with("_output");
-        item.meta.mcp_attribution |= !output && (call || !by_model);
-        if output {
+        let by_client = item.role() == "developer" || item.role() == "user";
+        item.meta.mcp_attribution |= is_message && by_client;
+        if item.kind().ends_with("_output") {
             let tokens = truncate::override_tokens(self.settings.truncation());
             item.meta.fallback_token_limit =
                 Some(tokens).filter(|_| self.profile.output_limit_override);
         }
-        if call {
+        if item.kind() == "function_call" {
             item.meta.user_input_order = Some(self.take_order());
         }
         if let Some(role) = role.filter(|_| is_message) {
@@ -408,7 +418,7 @@ impl Session {
         item.meta.history_sequence = self.counters.history;
         item.meta.sampled_through = self.counters.sampled;
         item.meta.supplied_thread = self.supplied;
-        item.meta.mcp_attribution = self.counters.history == 1;
+        item.meta.mcp_attribution = std::mem::take(&mut self.attribution_due);
     }
 
     /// Retains an item's text for later windows.
@@ -565,7 +575,8 @@ impl Session {
         info.last = usage;
         // A lite model is asked for the reasoning of all turns.
         let lite = context::lite_in_history(&self.settings, &self.profile);
-        info.includes_reasoning = Some(self.reasoning_included || lite);
+        info.includes_reasoning =
+            Some(self.reasoning_included || lite).filter(|_| self.profile.wide_metadata);
         info.window = window;
         self.history.mark_covered();
         if self.prefill.is_none() {
