@@ -53,7 +53,7 @@ pub enum FailureKind {
     RateLimited,
     /// `invalid_prompt` and the like: asking again does not help.
     Rejected,
-    /// What came cannot be used, or a bound of this engine was hit.
+    /// An answer broke its contract, or a bound of this engine was hit.
     Fatal,
     /// The turn was interrupted.
     Interrupted,
@@ -86,8 +86,8 @@ impl Failure {
         Self::new(FailureKind::Interrupted, "")
     }
 
-    /// Asking again would not help.
-    pub(crate) fn rejected(message: String) -> Self {
+    /// An answer broke its contract.
+    pub(crate) fn fatal(message: String) -> Self {
         Self::new(FailureKind::Fatal, message)
     }
 

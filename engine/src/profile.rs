@@ -91,6 +91,11 @@ pub struct Profile {
     pub compaction_retries: CompactionRetries,
     /// Images count against the budget of a remote compaction (row 37).
     pub counts_kept_images: bool,
+    /// The estimate behind a checkpoint names the window of the turn's model; before, that of the
+    /// model that wrote the summary stays.
+    pub recompute_takes_window: bool,
+    /// Requests to Azure are stored and their items keep ids.
+    pub stores_for_azure: bool,
     /// `/responses/compact` exists (row 34).
     pub remote_v1: bool,
     /// A new model repeats the permissions in the message that announces it.
@@ -175,6 +180,8 @@ impl Profile {
             keeps_failed_compaction_items: true,
             compaction_retries: CompactionRetries::Every,
             counts_kept_images: false,
+            recompute_takes_window: false,
+            stores_for_azure: true,
             remote_v1: true,
             model_switch_repeats_permissions: true,
             keeps_text_after_failed_pre_turn: false,
@@ -222,6 +229,8 @@ impl Profile {
             keeps_failed_compaction_items: false,
             compaction_retries: CompactionRetries::AllButIncomplete,
             counts_kept_images: true,
+            recompute_takes_window: true,
+            stores_for_azure: false,
             remote_v1: false,
             model_switch_repeats_permissions: false,
             keeps_text_after_failed_pre_turn: true,

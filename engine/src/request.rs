@@ -74,9 +74,69 @@ pub fn build(
         &metadata,
         output_schema,
     );
+    let mut headers = headers(settings, profile, at, &metadata);
+    if is_endpoint(purpose) {
+        return to_endpoint(settings, headers, body);
+    }
+    if profile.remote_v1 && !settings.remote_compaction_v2 {
+        headers.retain(|(name, _)| name != BETA_FEATURES);
+    }
     Request {
         path: "/responses",
-        headers: headers(settings, profile, at, &metadata),
+        headers,
+        body: Value::Object(body).to_string().into_bytes(),
+    }
+}
+
+/// Names the features of the client.
+const BETA_FEATURES: &str = "x-codex-beta-features";
+
+fn is_endpoint(purpose: &Purpose) -> bool {
+    matches!(purpose, Purpose::Compaction(due) if due.implementation == Implementation::RemoteV1)
+}
+
+/// The same request for the endpoint that compacts: fewer keys and headers (compaction.md §6.6).
+fn to_endpoint(
+    settings: &Settings,
+    headers: Vec<(String, String)>,
+    mut body: Map<String, Value>,
+) -> Request {
+    const KEYS: [&str; 7] = [
+        "model",
+        "input",
+        "instructions",
+        "tools",
+        "parallel_tool_calls",
+        "prompt_cache_key",
+        "text",
+    ];
+    const HEADERS: [&str; 9] = [
+        "x-codex-window-id",
+        "x-codex-turn-metadata",
+        "session-id",
+        "thread-id",
+        "content-type",
+        "accept",
+        "originator",
+        "user-agent",
+        "accept-encoding",
+    ];
+    let body: Map<String, Value> = KEYS
+        .iter()
+        .filter_map(|key| body.remove_entry(*key))
+        .collect();
+    let installation = (
+        "x-codex-installation-id".to_owned(),
+        settings.installation_id.clone(),
+    );
+    let kept = HEADERS.iter().filter_map(|name| {
+        let (_, value) = headers.iter().find(|(known, _)| known == name)?;
+        let value = if *name == "accept" { "*/*" } else { value };
+        Some(((*name).to_owned(), value.to_owned()))
+    });
+    Request {
+        path: "/responses/compact",
+        headers: std::iter::once(installation).chain(kept).collect(),
         body: Value::Object(body).to_string().into_bytes(),
     }
 }
@@ -98,7 +158,7 @@ fn headers(
         version = settings.client_version
     );
     let mut headers = vec![
-        ("x-codex-beta-features", "remote_compaction_v2".to_owned()),
+        (BETA_FEATURES, "remote_compaction_v2".to_owned()),
         ("x-codex-window-id", window_text(at)),
         ("x-codex-turn-metadata", metadata.to_owned()),
     ];
@@ -263,7 +323,7 @@ fn body(
     set("tool_choice", Some(json!("auto")));
     set("parallel_tool_calls", Some(json!(turn && asks)));
     set("reasoning", Some(reasoning));
-    set("store", Some(json!(false)));
+    set("store", Some(json!(stores(settings, profile))));
     set("stream", (!new).then(|| json!(true)));
     set("include", Some(include));
     set("service_tier", tier.filter(|_| !new));
@@ -335,9 +395,19 @@ fn window_item_id(prefix: &str, at: &Addresses<'_>) -> String {
     format!("{prefix}_{uuid}")
 }
 
+/// Whether the provider keeps what it is sent: an Azure one does on 0.144 (compaction.md §6.1).
+fn stores(settings: &Settings, profile: &Profile) -> bool {
+    profile.stores_for_azure && settings.is_azure()
+}
+
 /// An item as this provider gets it: one named OpenAI also gets what the client knows of it.
 fn on_wire(item: &Item, settings: &Settings, profile: &Profile) -> Value {
     let mut value = item.wire(profile);
+    if let Some(id) = item.payload.get("id").filter(|_| stores(settings, profile))
+        && let Some(map) = value.as_object_mut()
+    {
+        map.shift_insert(1, "id".to_owned(), id.clone());
+    }
     if settings.sends_passthrough()
         && !item.passthrough.is_empty()
         && let Some(map) = value.as_object_mut()

@@ -145,7 +145,7 @@ impl Session {
             }
         }
         let message = format!("the turn made {SAMPLINGS_MAX} samplings (SAMPLINGS_MAX)");
-        Err(Failure::rejected(message))
+        Err(Failure::fatal(message))
     }
 
     fn take_input(&mut self) -> Vec<(u64, Vec<Value>)> {
@@ -172,20 +172,28 @@ impl Session {
                     {
                         self.guide_after_content_filter(turn);
                     }
-                    if !failure.repeats_stream() {
+                    let again = failure.repeats_stream();
+                    if again && attempt < self.settings.stream_max_retries {
+                        attempt += 1;
+                        self.announce_retry(attempt, &failure);
+                    } else if again && self.falls_back(&failure) {
+                        attempt = 0;
+                    } else {
+                        self.account_for(&failure);
                         return Err(failure);
                     }
-                    if attempt >= self.settings.stream_max_retries {
-                        if !self.falls_back(&failure) {
-                            return Err(failure);
-                        }
-                        attempt = 0;
-                        continue;
-                    }
-                    attempt += 1;
-                    self.announce_retry(attempt, &failure);
                 }
             }
+        }
+    }
+
+    /// What a failed turn says of window and plan.
+    fn account_for(&mut self, failure: &Failure) {
+        if failure.kind == FailureKind::ContextWindowExceeded {
+            self.fill_window();
+        } else if failure.kind == FailureKind::PlanLimit {
+            self.rate_limits_seen = true;
+            self.emit_token_count();
         }
     }
 
@@ -395,12 +403,6 @@ impl Session {
             TurnEnd::Completed | TurnEnd::Interrupted => None,
         };
         if let Some(failure) = failure {
-            if failure.kind == FailureKind::ContextWindowExceeded {
-                self.fill_window();
-            } else if failure.kind == FailureKind::PlanLimit {
-                self.rate_limits_seen = true;
-                self.emit_token_count();
-            }
             self.ports.observer.event(Event::Error {
                 message: failure.message.clone(),
                 will_retry: false,

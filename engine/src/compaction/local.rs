@@ -41,6 +41,7 @@ impl Session {
             last: Some(summary_item(&message)),
             message,
             response_id: Some(answer.response_id),
+            model_hash: None,
         })
     }
 
@@ -151,6 +152,9 @@ impl Session {
                     return Err(Failure::from_failed(&event["response"], &self.profile));
                 }
                 Some("response.incomplete") => {
+                    if self.profile.incomplete_is_final {
+                        self.emit_token_count();
+                    }
                     return Err(Failure::from_incomplete(&event["response"], &self.profile));
                 }
                 _ => {}
