@@ -84,6 +84,8 @@ pub struct ConfigSpec {
     pub stream_max_retries: u64,
     /// Idle limit of a stream in milliseconds.
     pub stream_idle_timeout_ms: Option<u64>,
+    /// Nobody listens where the provider should be.
+    pub unreachable: bool,
     /// The provider is asked over a WebSocket.
     pub websockets: bool,
     /// `<environment_context>` is injected.

@@ -190,6 +190,7 @@ fn config(written: &Config, version: &Version) -> Result<ConfigSpec, String> {
         request_max_retries: written.request_max_retries.unwrap_or(0),
         stream_max_retries: written.stream_max_retries.unwrap_or(0),
         stream_idle_timeout_ms: written.stream_idle_timeout_ms,
+        unreachable: written.unreachable.unwrap_or(false),
         websockets: written.websockets.unwrap_or(false),
         environment_context: written.environment_context.unwrap_or(false),
         permissions_instructions: written.permissions_instructions.unwrap_or(false),

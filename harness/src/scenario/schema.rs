@@ -138,6 +138,8 @@ pub struct Config {
     pub stream_max_retries: Option<u64>,
     /// Idle limit of a stream in milliseconds.
     pub stream_idle_timeout_ms: Option<u64>,
+    /// Nobody listens where the provider should be (false).
+    pub unreachable: Option<bool>,
     /// The provider is asked over a WebSocket (false). Each thread then begins with a prewarm: give
     /// the first step a reply `for: prewarm`.
     pub websockets: Option<bool>,
