@@ -469,10 +469,7 @@ pub fn token_count(info: Option<&TokenInfo>, profile: &Profile) -> Value {
         if let Some(includes) = info.includes_reasoning.filter(|_| profile.sequences) {
             map.insert("last_usage_includes_reasoning".to_owned(), json!(includes));
         }
-        map.insert(
-            "model_context_window".to_owned(),
-            json!(info.window),
-        );
+        map.insert("model_context_window".to_owned(), json!(info.window));
         Value::Object(map)
     });
     let mut limits = Map::new();

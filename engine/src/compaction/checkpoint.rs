@@ -95,7 +95,13 @@ impl Session {
     }
 
     /// Payload of the `compacted` record.
-    fn checkpoint(&self, turn: &Turn, response_id: Option<&str>, message: &str, previous: &str) -> Value {
+    fn checkpoint(
+        &self,
+        turn: &Turn,
+        response_id: Option<&str>,
+        message: &str,
+        previous: &str,
+    ) -> Value {
         let history: Vec<Value> = self.history.items().iter().map(Item::stored).collect();
         let mut map = Map::new();
         let mut set = |key: &str, value: Value| {

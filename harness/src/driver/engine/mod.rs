@@ -22,8 +22,8 @@ use super::{Driver, NoVerdict, Outcome};
 use crate::driver::codex::{INSTALLATION_ID, WORKSPACE_PATH_BYTES, slug};
 use crate::recording::{Exchange, Finding, Places, Recording};
 use crate::scenario::plan::{
-    Action, ConfigSpec, Ends, ModelSpec, Overrides, Plan, PlanStep, ResumeStep, StepAction, TruncationMode,
-    TurnStatus,
+    Action, ConfigSpec, Ends, ModelSpec, Overrides, Plan, PlanStep, ResumeStep, StepAction,
+    TruncationMode, TurnStatus,
 };
 use crate::texts::Calibration;
 
