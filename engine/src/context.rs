@@ -294,7 +294,7 @@ pub fn world_state(settings: &Settings, profile: &Profile) -> Map<String, Value>
         set("host_skills", json!({"includeInstructions": false}));
         set("managed_developer_instructions", json!({}));
         set("model", world_model(settings, profile));
-        set("model_catalog", json!(sha1_hex(&settings.model.slug)));
+        set("model_catalog", json!(sha1_hex("catalog")));
         set("multi_agent_mode", json!({}));
         if let Some(fragment) = permissions_fragment(settings) {
             let hash = sha1_hex(&fragment.text);

@@ -53,10 +53,14 @@ pub enum FailureKind {
     RateLimited,
     /// `invalid_prompt` and the like: asking again does not help.
     Rejected,
+    /// An answer broke its contract: asking again does not help.
+    Fatal,
     /// The turn was interrupted.
     Interrupted,
 }
 
+/// Path of sampling requests.
+const RESPONSES: &str = "/responses";
 /// Text of a full window.
 const WINDOW_FULL: &str = "Codex ran out of room in the model's context window. Start a new \
                            thread or clear earlier history before retrying.";
@@ -82,9 +86,9 @@ impl Failure {
         Self::new(FailureKind::Interrupted, "")
     }
 
-    /// Asking again would not help.
-    pub(crate) fn rejected(message: String) -> Self {
-        Self::new(FailureKind::Rejected, message)
+    /// An answer broke its contract.
+    pub(crate) fn fatal(message: String) -> Self {
+        Self::new(FailureKind::Fatal, message)
     }
 
     /// The stream ended early.
@@ -94,12 +98,37 @@ impl Failure {
     }
 
     /// From a stream that ended before `response.completed`.
-    pub(crate) fn from_end(end: StreamEnd) -> Self {
+    pub(crate) fn from_end(end: &StreamEnd, settings: &Settings, profile: &Profile) -> Self {
         Self::disconnected(match end {
             StreamEnd::Closed => "stream closed before response.completed",
             StreamEnd::Broken => "Transport error: network error: error decoding response body",
             StreamEnd::Idle => "idle timeout waiting for SSE",
+            StreamEnd::SocketClosed => "websocket closed by server before response.completed",
+            StreamEnd::SocketBroken => {
+                "WebSocket protocol error: Connection reset without closing handshake"
+            }
+            StreamEnd::SocketIdle => "idle timeout waiting for websocket",
+            StreamEnd::Refused(failure) => {
+                return Self::from_frame(failure, settings, profile);
+            }
         })
+    }
+
+    /// From an error frame of a WebSocket.
+    fn from_frame(failure: &HttpFailure, settings: &Settings, profile: &Profile) -> Self {
+        let error = match failure {
+            HttpFailure::Status { body, .. } => error_object(body),
+            HttpFailure::Dropped => Value::Null,
+        };
+        let again = match error["code"].as_str() {
+            Some("previous_response_not_found") => profile.retries_lost_anchor,
+            Some("websocket_connection_limit_reached") => true,
+            Some(_) | None => false,
+        };
+        if again {
+            return Self::disconnected(error["message"].as_str().unwrap_or_default());
+        }
+        Self::from_http(failure, settings, profile, RESPONSES)
     }
 
     /// From an answer that opened no stream.
@@ -131,8 +160,34 @@ impl Failure {
                     headers,
                     error: error_object(body),
                     body,
+                    over_websocket: false,
                 };
                 answer.failure(settings, profile, path)
+            }
+        }
+    }
+
+    /// From a handshake that was refused.
+    pub(crate) fn from_handshake(
+        failure: &HttpFailure,
+        settings: &Settings,
+        profile: &Profile,
+    ) -> Self {
+        match failure {
+            HttpFailure::Dropped => Self::from_http(failure, settings, profile, RESPONSES),
+            HttpFailure::Status {
+                status,
+                headers,
+                body,
+            } => {
+                let answer = Answer {
+                    status: *status,
+                    headers,
+                    error: error_object(body),
+                    body,
+                    over_websocket: true,
+                };
+                answer.failure(settings, profile, RESPONSES)
             }
         }
     }
@@ -215,6 +270,7 @@ impl Failure {
             | FailureKind::PlanLimit
             | FailureKind::RateLimited
             | FailureKind::Rejected
+            | FailureKind::Fatal
             | FailureKind::Interrupted => false,
         }
     }
@@ -236,6 +292,7 @@ impl Failure {
             | FailureKind::PlanLimit
             | FailureKind::Overloaded
             | FailureKind::Rejected
+            | FailureKind::Fatal
             | FailureKind::Interrupted => false,
         }
     }
@@ -257,6 +314,7 @@ impl Failure {
             | FailureKind::Overloaded
             | FailureKind::RateLimited
             | FailureKind::Rejected
+            | FailureKind::Fatal
             | FailureKind::Interrupted => None,
         };
         json!({"responseStreamDisconnected": {"httpStatusCode": status}})
@@ -283,6 +341,7 @@ impl Failure {
             | FailureKind::ConnectionFailed
             | FailureKind::InvalidRequest
             | FailureKind::Rejected
+            | FailureKind::Fatal
             | FailureKind::Interrupted => json!("other"),
         }
     }
@@ -303,6 +362,8 @@ struct Answer<'a> {
     /// `error` of the body; null where the body is no JSON.
     error: Value,
     body: &'a str,
+    /// It answered a handshake.
+    over_websocket: bool,
 }
 
 impl Answer<'_> {
@@ -372,6 +433,10 @@ impl Answer<'_> {
             .header("x-request-id")
             .map_or_else(String::new, |id| format!(", request id: {id}"));
         let url = format!("{}{path}", settings.base_url);
+        let url = match (self.over_websocket, url.strip_prefix("http")) {
+            (true, Some(rest)) => format!("ws{rest}"),
+            (true, None) | (false, _) => url,
+        };
         format!("unexpected status {status}: {said}, url: {url}{request}")
     }
 }

@@ -37,6 +37,8 @@ pub struct Meta {
     pub supplied_thread: bool,
     /// The opaque item of a remote compaction.
     pub opaque: bool,
+    /// Catalogue hash of the model that made the opaque item.
+    pub model_hash: Option<String>,
     /// The item came from a compaction answer.
     pub compaction_output: bool,
 }

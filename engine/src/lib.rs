@@ -35,3 +35,4 @@ mod tools;
 mod transport;
 pub mod truncate;
 pub mod turn;
+mod websocket;

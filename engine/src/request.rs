@@ -15,6 +15,8 @@ use crate::tools::tools;
 pub enum Purpose {
     /// An ordinary sampling.
     Turn,
+    /// A request that generates nothing and warms the connection of a thread.
+    Prewarm,
     /// A compaction.
     Compaction(CompactionMetadata),
 }
@@ -72,9 +74,69 @@ pub fn build(
         &metadata,
         output_schema,
     );
+    let mut headers = headers(settings, profile, at, &metadata);
+    if is_endpoint(purpose) {
+        return to_endpoint(settings, headers, body);
+    }
+    if profile.remote_v1 && !settings.remote_compaction_v2 {
+        headers.retain(|(name, _)| name != BETA_FEATURES);
+    }
     Request {
         path: "/responses",
-        headers: headers(settings, profile, at, &metadata),
+        headers,
+        body: Value::Object(body).to_string().into_bytes(),
+    }
+}
+
+/// Names the features of the client.
+const BETA_FEATURES: &str = "x-codex-beta-features";
+
+fn is_endpoint(purpose: &Purpose) -> bool {
+    matches!(purpose, Purpose::Compaction(due) if due.implementation == Implementation::RemoteV1)
+}
+
+/// The same request for the endpoint that compacts: fewer keys and headers (compaction.md §6.6).
+fn to_endpoint(
+    settings: &Settings,
+    headers: Vec<(String, String)>,
+    mut body: Map<String, Value>,
+) -> Request {
+    const KEYS: [&str; 7] = [
+        "model",
+        "input",
+        "instructions",
+        "tools",
+        "parallel_tool_calls",
+        "prompt_cache_key",
+        "text",
+    ];
+    const HEADERS: [&str; 9] = [
+        "x-codex-window-id",
+        "x-codex-turn-metadata",
+        "session-id",
+        "thread-id",
+        "content-type",
+        "accept",
+        "originator",
+        "user-agent",
+        "accept-encoding",
+    ];
+    let body: Map<String, Value> = KEYS
+        .iter()
+        .filter_map(|key| body.remove_entry(*key))
+        .collect();
+    let installation = (
+        "x-codex-installation-id".to_owned(),
+        settings.installation_id.clone(),
+    );
+    let kept = HEADERS.iter().filter_map(|name| {
+        let (_, value) = headers.iter().find(|(known, _)| known == name)?;
+        let value = if *name == "accept" { "*/*" } else { value };
+        Some(((*name).to_owned(), value.to_owned()))
+    });
+    Request {
+        path: "/responses/compact",
+        headers: std::iter::once(installation).chain(kept).collect(),
         body: Value::Object(body).to_string().into_bytes(),
     }
 }
@@ -96,7 +158,7 @@ fn headers(
         version = settings.client_version
     );
     let mut headers = vec![
-        ("x-codex-beta-features", "remote_compaction_v2".to_owned()),
+        (BETA_FEATURES, "remote_compaction_v2".to_owned()),
         ("x-codex-window-id", window_text(at)),
         ("x-codex-turn-metadata", metadata.to_owned()),
     ];
@@ -127,6 +189,7 @@ fn turn_metadata(
     at: &Addresses<'_>,
     purpose: &Purpose,
 ) -> Value {
+    let in_turn = *purpose != Purpose::Prewarm;
     let mut map = Map::new();
     let mut set = |key: &str, value: Value| {
         map.insert(key.to_owned(), value);
@@ -145,12 +208,15 @@ fn turn_metadata(
     }
     let kind = match purpose {
         Purpose::Turn => "turn",
+        Purpose::Prewarm => "prewarm",
         Purpose::Compaction(_) => "compaction",
     };
     set("request_kind", json!(kind));
     if profile.wide_metadata {
         set("history_initialization", json!(at.history_initialization));
-        set("root_turn_id", json!(at.turn));
+        if in_turn {
+            set("root_turn_id", json!(at.turn));
+        }
     }
     set(
         "sandbox",
@@ -166,7 +232,9 @@ fn turn_metadata(
         set("node_repl_auto_review_required", json!(false));
         set("node_repl_disabled", json!(false));
     }
-    set("turn_started_at_unix_ms", json!(at.turn_started_ms));
+    if in_turn {
+        set("turn_started_at_unix_ms", json!(at.turn_started_ms));
+    }
     if profile.wide_metadata {
         set("analytics_enabled", json!(false));
     }
@@ -185,11 +253,11 @@ fn turn_metadata(
                 "strategy": "memento",
             }),
         ),
-        Purpose::Turn => {}
+        Purpose::Turn | Purpose::Prewarm => {}
     }
     // What the client and the model add is sorted by name.
     let mut added: BTreeMap<&str, &str> = BTreeMap::new();
-    if *purpose == Purpose::Turn && profile.wide_metadata {
+    if matches!(purpose, Purpose::Turn | Purpose::Prewarm) && profile.wide_metadata {
         added.insert("model", &settings.model.slug);
         if let Some(effort) = settings.effective_effort() {
             added.insert("reasoning_effort", effort);
@@ -219,7 +287,7 @@ fn body(
 ) -> Map<String, Value> {
     // A remote compaction is the turn's request but for its input.
     let turn = match purpose {
-        Purpose::Turn => true,
+        Purpose::Turn | Purpose::Prewarm => true,
         Purpose::Compaction(due) => due.implementation != Implementation::Local,
     };
     let lite = settings.model.sampling.lite;
@@ -257,7 +325,7 @@ fn body(
     set("tool_choice", Some(json!("auto")));
     set("parallel_tool_calls", Some(json!(turn && asks)));
     set("reasoning", Some(reasoning));
-    set("store", Some(json!(false)));
+    set("store", Some(json!(stores(settings, profile))));
     set("stream", (!new).then(|| json!(true)));
     set("include", Some(include));
     set("service_tier", tier.filter(|_| !new));
@@ -265,7 +333,7 @@ fn body(
     set("text", text(settings, output_schema.filter(|_| turn)));
     set(
         "client_metadata",
-        Some(client_metadata(settings, profile, at, metadata)),
+        Some(client_metadata(settings, profile, at, purpose, metadata)),
     );
     map
 }
@@ -318,9 +386,19 @@ fn input(
     input
 }
 
+/// Whether the provider keeps what it is sent: an Azure one does on 0.144 (compaction.md §6.1).
+fn stores(settings: &Settings, profile: &Profile) -> bool {
+    profile.stores_for_azure && settings.is_azure()
+}
+
 /// An item as this provider gets it: one named OpenAI also gets what the client knows of it.
 fn on_wire(item: &Item, settings: &Settings, profile: &Profile) -> Value {
     let mut value = item.wire(profile);
+    if let Some(id) = item.payload.get("id").filter(|_| stores(settings, profile))
+        && let Some(map) = value.as_object_mut()
+    {
+        map.shift_insert(1, "id".to_owned(), id.clone());
+    }
     if settings.sends_passthrough()
         && !item.passthrough.is_empty()
         && let Some(map) = value.as_object_mut()
@@ -362,13 +440,14 @@ fn client_metadata(
     settings: &Settings,
     profile: &Profile,
     at: &Addresses<'_>,
+    purpose: &Purpose,
     metadata: &str,
 ) -> Value {
     let mut map = Map::new();
     let mut set = |key: &str, value: &str| {
         map.insert(key.to_owned(), json!(value));
     };
-    if profile.wide_metadata {
+    if profile.wide_metadata && *purpose != Purpose::Prewarm {
         set("root_turn_id", at.turn);
     }
     set("session_id", at.thread);

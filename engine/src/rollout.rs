@@ -135,6 +135,9 @@ pub fn item_metadata(meta: &Meta, profile: &Profile) -> Value {
     if meta.opaque && profile.sequences {
         set("compaction_without_file_error_sources", json!(true));
     }
+    if let Some(hash) = &meta.model_hash {
+        set("compaction_model_hash", json!(hash));
+    }
     if meta.mcp_attribution {
         let status = if meta.supplied_thread {
             json!({"status": "attribution_error", "error_reason": "history_missing_checkpoint"})

@@ -215,6 +215,9 @@ fn stored_item(payload: &Value, metadata: &Value, profile: &Profile) -> Option<I
         fallback_token_limit: metadata["fallback_token_limit_override"].as_u64(),
         supplied_thread: false,
         opaque: item.kind() == "compaction",
+        model_hash: metadata["compaction_model_hash"]
+            .as_str()
+            .map(str::to_owned),
         compaction_output: metadata["compaction_output"] == Value::Bool(true),
     };
     Some(item)

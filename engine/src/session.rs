@@ -16,6 +16,7 @@ use crate::rollout::{self, Recorder, TokenInfo};
 use crate::settings::{Model, Settings, Truncation};
 use crate::tokens::Usage;
 use crate::truncate::{self, Budget};
+use crate::websocket::Socket;
 
 /// A context window of the thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,6 +134,10 @@ pub struct Session {
     /// What the client says about the running turn.
     pub(crate) remarks: Remarks,
     created: String,
+    /// The thread's WebSocket.
+    pub(crate) socket: Socket,
+    /// A WebSocket failed for good: the thread asks over HTTP.
+    pub(crate) fell_back: bool,
 }
 
 impl Session {
@@ -193,6 +198,8 @@ impl Session {
             context_turn: None,
             remarks: Remarks::default(),
             created,
+            socket: Socket::default(),
+            fell_back: false,
         }
     }
 
@@ -328,11 +335,22 @@ impl Session {
             "assistant" => Some("assistant"),
             _ => None,
         };
-        self.prepare(&mut item, turn, true);
+        let by_model = item.is_model_output();
+        self.prepare(&mut item, turn, !by_model);
+        let call = matches!(item.kind(), "function_call" | "custom_tool_call");
+        let output = item.kind().ends_with("_output");
+        item.meta.mcp_attribution |= !output && (call || !by_model);
+        if output {
+            let tokens = truncate::override_tokens(self.settings.truncation());
+            item.meta.fallback_token_limit =
+                Some(tokens).filter(|_| self.profile.output_limit_override);
+        }
+        if call {
+            item.meta.user_input_order = Some(self.take_order());
+        }
         if let Some(role) = role.filter(|_| is_message) {
             item.meta.user_input_order = Some(self.take_order());
-            item.meta.mcp_attribution |= role == "user";
-            self.retain(&mut item, turn, role, false);
+            self.retain(&mut item, turn, role, by_model);
         }
         self.commit(item);
     }
@@ -404,7 +422,7 @@ impl Session {
         if !self.profile.usage_records {
             return;
         }
-        let text = item.texts().concat();
+        let text = item.texts().join("\n");
         let parts = item.payload["content"].as_array().map_or(0, Vec::len);
         let whole = text.len() <= truncate::RETAINED_BYTES && parts == item.texts().len();
         let source = Retained {

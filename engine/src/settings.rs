@@ -13,6 +13,8 @@ pub struct Settings {
     pub provider_name: String,
     /// Id of the provider in the config (`model_provider`).
     pub provider_id: String,
+    /// The provider is asked over a WebSocket.
+    pub websockets: bool,
     /// Base URL of the provider, named by some errors.
     pub base_url: String,
     /// Request retries.
@@ -283,10 +285,14 @@ impl Settings {
         }
     }
 
+    /// Whether the provider is one of Azure.
+    pub fn is_azure(&self) -> bool {
+        self.provider_name == "azure"
+    }
+
     /// Who compacts: the provider's capability decides, without one its name (compaction.md §6.1).
     pub fn implementation(&self, profile: &Profile) -> Implementation {
-        let by_name =
-            self.provider_name == "OpenAI" || self.provider_name.eq_ignore_ascii_case("azure");
+        let by_name = self.provider_name == "OpenAI" || self.is_azure();
         if !self.remote_compaction.unwrap_or(by_name) {
             Implementation::Local
         } else if profile.remote_v1 && !self.remote_compaction_v2 {

@@ -155,7 +155,12 @@ fn json_bytes(item: &Item) -> u64 {
     let whole = stored.to_string().len() as u64;
     image_urls(item)
         .into_iter()
-        .fold(whole, |bytes, url| bytes - url.len() as u64 + IMAGE_BYTES)
+        .fold(whole, |bytes, url| bytes - data_len(url) + IMAGE_BYTES)
+}
+
+/// Bytes of a data URL behind its comma.
+fn data_len(url: &str) -> u64 {
+    url.split_once(',').map_or(0, |(_, data)| data.len() as u64)
 }
 
 fn image_urls(item: &Item) -> Vec<&str> {

@@ -15,11 +15,11 @@ use crate::session::{Remarks, Session};
 use crate::settings::Settings;
 use crate::texts;
 use crate::tokens::Usage;
+use crate::websocket::Socket;
 
 /// Samplings of one turn before it is taken for a loop.
 const SAMPLINGS_MAX: usize = 10_000;
 /// A running turn.
-#[derive(Debug, Clone)]
 pub(crate) struct Turn {
     pub(crate) id: String,
     pub(crate) started_ms: u64,
@@ -30,6 +30,8 @@ pub(crate) struct Turn {
     pub(crate) state: Option<String>,
     /// The client was told that another model answers.
     pub(crate) rerouted: bool,
+    /// The thread's connection, which a turn of the user keeps for itself while it runs.
+    pub(crate) socket: Option<Socket>,
 }
 
 /// How a turn ended.
@@ -89,6 +91,7 @@ impl Session {
             last_agent_message: None,
             state: None,
             rerouted: false,
+            socket: by_user.then(|| self.socket.take()),
         }
     }
 
@@ -142,7 +145,7 @@ impl Session {
             }
         }
         let message = format!("the turn made {SAMPLINGS_MAX} samplings (SAMPLINGS_MAX)");
-        Err(Failure::rejected(message))
+        Err(Failure::fatal(message))
     }
 
     fn take_input(&mut self) -> Vec<(u64, Vec<Value>)> {
@@ -151,7 +154,10 @@ impl Session {
     }
 
     pub(crate) fn instant_interrupt(&self) -> bool {
-        self.profile.instant_interrupt && self.settings.instant_interrupt.unwrap_or(true)
+        // Over a WebSocket a response is read to its end.
+        self.profile.instant_interrupt
+            && self.settings.instant_interrupt.unwrap_or(true)
+            && !self.asks_over_websocket()
     }
 
     /// Opens streams until one ends well or the retries are used up.
@@ -166,13 +172,31 @@ impl Session {
                     {
                         self.guide_after_content_filter(turn);
                     }
-                    if attempt >= self.settings.stream_max_retries || !failure.repeats_stream() {
+                    if !failure.repeats_stream() {
+                        self.account_for(&failure);
                         return Err(failure);
+                    }
+                    if attempt >= self.settings.stream_max_retries {
+                        if !self.falls_back(&failure) {
+                            return Err(failure);
+                        }
+                        attempt = 0;
+                        continue;
                     }
                     attempt += 1;
                     self.announce_retry(attempt, &failure);
                 }
             }
+        }
+    }
+
+    /// What a failed turn says of window and plan.
+    fn account_for(&mut self, failure: &Failure) {
+        if failure.kind == FailureKind::ContextWindowExceeded {
+            self.fill_window();
+        } else if failure.kind == FailureKind::PlanLimit {
+            self.rate_limits_seen = true;
+            self.emit_token_count();
         }
     }
 
@@ -187,6 +211,7 @@ impl Session {
         // A steer made while nothing was streaming cuts the next stream before it opens.
         let cut = self.instant_interrupt() && self.inbox.take_cut();
         debug!(items = prompt.len(), "asking the model");
+        let framed = self.asks_over_websocket();
         let mut stream = self.open_turn(turn, built).await?;
         if cut {
             return Ok(Sampled {
@@ -200,7 +225,11 @@ impl Session {
         let read = self.read_stream(turn, stream.as_mut(), &mut calls).await;
         drop(stream);
         let interrupted = !self.finish_calls(turn, &mut calls).await;
-        self.emit_token_count();
+        // Over HTTP every answer tells the limits of the plan, and the count is told again.
+        let completed = matches!(&read, Ok(end) if end.completed);
+        if completed || !framed {
+            self.emit_token_count();
+        }
         let end = read?;
         if interrupted || self.inbox.is_interrupted() {
             return Err(Failure::interrupted());
@@ -208,6 +237,19 @@ impl Session {
         Ok(Sampled {
             needs_follow_up: !calls.pending.is_empty() || end.asks_again,
         })
+    }
+
+    pub(crate) fn addresses<'a>(&'a self, turn: &'a str, turn_started_ms: u64) -> Addresses<'a> {
+        Addresses {
+            thread: &self.thread,
+            turn,
+            window_number: self.window.number,
+            window_id: &self.window.id,
+            history_initialization: self.history_initialization,
+            turn_started_ms,
+            base_id: &self.base_id,
+            client_metadata: &self.remarks.metadata,
+        }
     }
 
     pub(crate) fn build(
@@ -229,16 +271,7 @@ impl Session {
         prompt: &[Item],
         schema: Option<&Value>,
     ) -> crate::ports::Request {
-        let at = Addresses {
-            thread: &self.thread,
-            turn: &turn.id,
-            window_number: self.window.number,
-            window_id: &self.window.id,
-            history_initialization: self.history_initialization,
-            turn_started_ms: turn.started_ms,
-            base_id: &self.base_id,
-            client_metadata: &self.remarks.metadata,
-        };
+        let at = self.addresses(&turn.id, turn.started_ms);
         request::build(settings, &self.profile, &at, purpose, prompt, schema)
     }
 
@@ -252,7 +285,7 @@ impl Session {
         let inbox = self.inbox();
         loop {
             if inbox.is_interrupted() || (self.instant_interrupt() && inbox.take_cut()) {
-                return Ok(StreamEnd { asks_again: false });
+                return Ok(StreamEnd::left());
             }
             self.start_waiting(calls);
             let step = tokio::select! {
@@ -266,7 +299,9 @@ impl Session {
             };
             let event = match step {
                 StreamStep::Event(event) => event,
-                StreamStep::End(end) => return Err(Failure::from_end(end)),
+                StreamStep::End(end) => {
+                    return Err(Failure::from_end(&end, &self.settings, &self.profile));
+                }
             };
             if let Some(end) = self.handle_event(turn, &event, calls)? {
                 return Ok(end);
@@ -300,6 +335,7 @@ impl Session {
                 let window = self.settings.effective_window();
                 self.record_usage(usage, window, &turn.id, id);
                 Ok(Some(StreamEnd {
+                    completed: true,
                     asks_again: response["end_turn"] == json!(false),
                 }))
             }
@@ -358,6 +394,9 @@ impl Session {
             }
             Err(failure) => TurnEnd::Failed(failure),
         };
+        if let Some(socket) = &turn.socket {
+            self.socket.replace(socket);
+        }
         let times = TurnTimes {
             started_ms: turn.started_ms,
             ended_ms: self.ports.clock.now_ms(),
@@ -368,12 +407,6 @@ impl Session {
             TurnEnd::Completed | TurnEnd::Interrupted => None,
         };
         if let Some(failure) = failure {
-            if failure.kind == FailureKind::ContextWindowExceeded {
-                self.fill_window();
-            } else if failure.kind == FailureKind::PlanLimit {
-                self.rate_limits_seen = true;
-                self.emit_token_count();
-            }
             self.ports.observer.event(Event::Error {
                 message: failure.message.clone(),
                 will_retry: false,
@@ -443,5 +476,16 @@ impl Session {
 
 /// How a stream ended without failure.
 struct StreamEnd {
+    completed: bool,
     asks_again: bool,
+}
+
+impl StreamEnd {
+    /// The client did not read on.
+    fn left() -> Self {
+        Self {
+            completed: false,
+            asks_again: false,
+        }
+    }
 }

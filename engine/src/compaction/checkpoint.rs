@@ -19,6 +19,7 @@ impl Session {
             last,
             message,
             response_id,
+            model_hash,
         } = replacement;
         if inject {
             let at = context_place(&kept);
@@ -38,6 +39,7 @@ impl Session {
             if item.kind() == "compaction" {
                 item.passthrough.clear();
                 item.meta.opaque = true;
+                item.meta.model_hash = model_hash;
             }
             item.meta.mcp_attribution = true;
             kept.push(item);
@@ -89,7 +91,9 @@ impl Session {
             ..Usage::default()
         };
         info.includes_reasoning = Some(includes_reasoning);
-        info.window = window;
+        if info.window.is_none() || self.profile.recompute_takes_window {
+            info.window = window;
+        }
         self.prefill = None;
         self.emit_token_count();
     }
@@ -176,10 +180,12 @@ impl Session {
             let attribution = rollout::turn_attribution(attributed);
             map.insert("turn_attribution".to_owned(), attribution);
         }
-        let previous = self.attributed_turn.as_ref().map_or(Value::Null, |_| {
+        let model = self.previous_model.as_ref();
+        let previous = self.attributed_turn.as_ref().and(model);
+        let previous = previous.map_or(Value::Null, |model| {
             json!({
-                "model": self.settings.model.slug,
-                "comp_hash": self.settings.model.comp_hash,
+                "model": model.slug,
+                "comp_hash": model.comp_hash,
                 "realtime_active": false,
             })
         });

@@ -41,6 +41,7 @@ impl Session {
             last: Some(summary_item(&message)),
             message,
             response_id: Some(answer.response_id),
+            model_hash: None,
         })
     }
 
@@ -116,7 +117,7 @@ impl Session {
         let request = self.build_for(&due.asked, turn, &purpose, &prompt, None);
         debug!(items = prompt.len(), "asking for a summary");
         let mut stream = self.open(request).await?;
-        self.emit_token_count();
+        self.tell_limits();
         let inbox = self.inbox();
         let mut outputs = Vec::new();
         loop {
@@ -130,7 +131,9 @@ impl Session {
             };
             let event = match step {
                 StreamStep::Event(event) => event,
-                StreamStep::End(end) => return Err(Failure::from_end(end)),
+                StreamStep::End(end) => {
+                    return Err(Failure::from_end(&end, &self.settings, &self.profile));
+                }
             };
             match event["type"].as_str() {
                 Some("response.output_item.done") => {
@@ -149,6 +152,9 @@ impl Session {
                     return Err(Failure::from_failed(&event["response"], &self.profile));
                 }
                 Some("response.incomplete") => {
+                    if self.profile.incomplete_is_final {
+                        self.emit_token_count();
+                    }
                     return Err(Failure::from_incomplete(&event["response"], &self.profile));
                 }
                 _ => {}

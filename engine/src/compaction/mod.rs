@@ -40,6 +40,8 @@ struct Replacement {
     message: String,
     /// Response that brought it.
     response_id: Option<String>,
+    /// Catalogue hash of the model that made an opaque item.
+    model_hash: Option<String>,
 }
 
 impl Session {
@@ -111,7 +113,8 @@ impl Session {
             kind: "contextCompaction",
             id: id.clone(),
         });
-        if due.metadata.trigger == "auto" {
+        let local = due.metadata.implementation == Implementation::Local;
+        if local && due.metadata.trigger == "auto" {
             self.counters.injected += 1;
         }
         let replacement = async {
@@ -125,6 +128,11 @@ impl Session {
         .await?;
         self.install(turn, replacement, due.inject);
         self.announce_compaction(turn, id);
+        if local && self.profile.warns_after_compaction {
+            self.ports.observer.event(Event::Warning {
+                message: crate::texts::COMPACTION_WARNING.to_owned(),
+            });
+        }
         Ok(())
     }
 
@@ -141,11 +149,6 @@ impl Session {
             id,
             shown: Value::Null,
         });
-        if self.profile.warns_after_compaction {
-            self.ports.observer.event(Event::Warning {
-                message: crate::texts::COMPACTION_WARNING.to_owned(),
-            });
-        }
     }
 }
 

@@ -45,6 +45,7 @@ impl Session {
             last: Some(item),
             message: String::new(),
             response_id: Some(response_id),
+            model_hash: due.asked.model.comp_hash.clone(),
         })
     }
 
@@ -54,7 +55,7 @@ impl Session {
         let purpose = Purpose::Compaction(due.metadata.clone());
         let request = self.build_for(&due.asked, turn, &purpose, &prompt, None);
         debug!(items = prompt.len(), "asking for an opaque item");
-        let mut stream = self.open(request).await?;
+        let mut stream = self.open_with(turn, request).await?;
         let inbox = self.inbox();
         let mut found: Vec<Item> = Vec::new();
         let mut outputs = 0_usize;
@@ -69,7 +70,9 @@ impl Session {
             };
             let event = match step {
                 StreamStep::Event(event) => event,
-                StreamStep::End(end) => return Err(Failure::from_end(end)),
+                StreamStep::End(end) => {
+                    return Err(Failure::from_end(&end, &self.settings, &self.profile));
+                }
             };
             match event["type"].as_str() {
                 Some("response.output_item.done") => {
@@ -87,6 +90,9 @@ impl Session {
                     return Err(Failure::from_failed(&event["response"], &self.profile));
                 }
                 Some("response.incomplete") => {
+                    if self.profile.incomplete_is_final {
+                        self.emit_token_count();
+                    }
                     return Err(Failure::from_incomplete(&event["response"], &self.profile));
                 }
                 _ => {}
@@ -102,17 +108,17 @@ impl Session {
         mut found: Vec<Item>,
         outputs: usize,
     ) -> Result<(Item, String), Failure> {
-        let count = found.len();
-        let (Some(item), 1) = (found.pop(), count) else {
-            return Err(Failure::rejected(format!(
-                "Fatal error: remote compaction v2 expected exactly one compaction output item, \
-                 got {count} from {outputs} output items"
-            )));
-        };
         let response_id = response["id"].as_str().unwrap_or_default().to_owned();
         if let Some(usage) = Usage::from_response(&response["usage"]) {
             self.record_thread_usage(usage, &turn.id, &response_id);
         }
+        let count = found.len();
+        let (Some(item), 1) = (found.pop(), count) else {
+            return Err(Failure::fatal(format!(
+                "Fatal error: remote compaction v2 expected exactly one compaction output item, \
+                 got {count} from {outputs} output items"
+            )));
+        };
         Ok((item, response_id))
     }
 
@@ -142,6 +148,7 @@ impl Session {
             last: None,
             message: String::new(),
             response_id: None,
+            model_hash: None,
         })
     }
 

@@ -177,7 +177,10 @@ impl<'a> Session<'a> {
 
     /// Whether a steer makes this version close the stream it reads.
     pub(super) fn drops_at_a_steer(&self) -> bool {
-        self.pool.family() == Family::New && self.plan.config.instant_interrupt != Some(false)
+        // Over a WebSocket a response is read to its end.
+        self.pool.family() == Family::New
+            && self.plan.config.instant_interrupt != Some(false)
+            && !self.plan.config.websockets
     }
 
     pub(super) fn thread(&self) -> &str {

@@ -178,6 +178,15 @@ impl<'a> Run<'a> {
             .collect();
         self.provider.begin(replies, step);
         self.tools.begin(step);
+        // A thread that starts may ask at once: its answers have to be there.
+        let is_first = self
+            .plan
+            .steps
+            .first()
+            .is_some_and(|first| std::ptr::eq(first, step));
+        if is_first && !matches!(step.action, StepAction::Resume(_)) {
+            self.session().prewarm().await;
+        }
         match &step.action {
             StepAction::User(user) => {
                 self.change(&user.overrides);
@@ -200,7 +209,10 @@ impl<'a> Run<'a> {
                 self.session().inject(&items);
             }
             StepAction::Stop(_) => self.session = None,
-            StepAction::Resume(resume) => self.resume(resume),
+            StepAction::Resume(resume) => {
+                self.resume(resume);
+                self.session().prewarm().await;
+            }
             StepAction::Later(key) => return Err(NoVerdict::NotSupported(key.clone())),
         }
         self.findings.extend(self.provider.end(step));
@@ -335,6 +347,7 @@ fn settings(plan: &Plan) -> Settings {
         model: model(&plan.models[0]),
         provider_name: config.provider_name.clone(),
         provider_id: "mock".to_owned(),
+        websockets: config.websockets,
         base_url: BASE_URL.to_owned(),
         request_max_retries: config.request_max_retries,
         stream_max_retries: config.stream_max_retries,
