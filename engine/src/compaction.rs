@@ -182,7 +182,7 @@ impl Session {
         purpose: &Purpose,
         copy: &History,
     ) -> Result<Answer, Failure> {
-        let mut prompt = copy.for_prompt(&self.settings.model.input_modalities);
+        let mut prompt = copy.for_prompt(&self.settings.model, &self.profile);
         let text = self
             .settings
             .compact_prompt

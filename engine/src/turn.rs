@@ -180,9 +180,7 @@ impl Session {
     }
 
     async fn sample_once(&mut self, turn: &mut Turn) -> Result<Sampled, Failure> {
-        let prompt = self
-            .history
-            .for_prompt(&self.settings.model.input_modalities);
+        let prompt = self.history.for_prompt(&self.settings.model, &self.profile);
         let schema = turn.output_schema.clone();
         let built = self.build(turn, &Purpose::Turn, &prompt, schema.as_ref());
         let asked = self.counters.history;
