@@ -26,13 +26,14 @@ impl Session {
         self.recorder.event(event);
     }
 
+    /// Id that the client sees: the item's own, else one made for the event (0.144).
+    fn shown_id(&self, item: &Item) -> String {
+        let own = item.payload.get("id").and_then(Value::as_str);
+        own.map_or_else(|| self.ports.ids.uuid(), str::to_owned)
+    }
+
     pub(crate) fn announce_message(&mut self, turn: &Turn, item: &Item) {
-        let id = item
-            .payload
-            .get("id")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
+        let id = self.shown_id(item);
         let text = item.texts().concat();
         self.announce_item("agentMessage", &id, json!(text));
         if self.recorder.paginated() {
@@ -55,12 +56,7 @@ impl Session {
     }
 
     pub(crate) fn announce_reasoning(&mut self, turn: &Turn, item: &Item) {
-        let id = item
-            .payload
-            .get("id")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
+        let id = self.shown_id(item);
         let texts = |key: &str| {
             items::content_texts(item.payload.get(key))
                 .into_iter()
@@ -123,13 +119,23 @@ impl Session {
                 .collect(),
         };
         self.announce_item("userMessage", &id, seen);
+        let client_id = self.remarks.message_id.take();
         if self.recorder.paginated() {
-            let completed = json!({"type": "UserMessage", "id": id, "content": stored});
+            let mut completed = json!({"type": "UserMessage", "id": id});
+            if let Some(id) = client_id {
+                completed["client_id"] = json!(id);
+            }
+            completed["content"] = json!(stored);
             self.record_item_completed(&turn.id, &completed);
         } else {
             let images: Vec<&Value> = parts.iter().filter_map(|part| part.get("url")).collect();
-            let mut event = json!({"type": "user_message", "message": text, "images": images,
-                "local_images": []});
+            let mut event = json!({"type": "user_message"});
+            if let Some(id) = client_id {
+                event["client_id"] = json!(id);
+            }
+            event["message"] = json!(text);
+            event["images"] = json!(images);
+            event["local_images"] = json!([]);
             if self.profile.wide_metadata {
                 event["audio"] = json!([]);
                 event["local_audio"] = json!([]);

@@ -28,6 +28,7 @@ pub(crate) struct Pending {
     name: String,
     namespace: Option<String>,
     arguments: Value,
+    arguments_text: String,
     started: bool,
     done: bool,
 }
@@ -93,6 +94,7 @@ impl Session {
             name: text("name").to_owned(),
             namespace: namespace.map(str::to_owned),
             arguments,
+            arguments_text: text("arguments").to_owned(),
             started: false,
         }
     }
@@ -143,15 +145,25 @@ impl Session {
             }
             let call = &calls.pending[index];
             if let Some(output) = call.output.clone() {
-                let (kind, call_id) = (call.kind, call.call_id.clone());
-                self.record_call_output(turn, kind, &call_id, output);
+                self.record_call_output(turn, call, output);
             }
         }
         !interrupted
     }
 
-    fn record_call_output(&mut self, turn: &Turn, kind: &str, call_id: &str, output: Value) {
-        let mut item = items::output(kind, None, call_id, output);
+    fn record_call_output(&mut self, turn: &Turn, call: &Pending, output: Value) {
+        let mut item = items::output(call.kind, None, &call.call_id, output);
+        if self.settings.names_executed_calls(&self.profile) {
+            let arguments = match &call.arguments {
+                Value::Null => json!(call.arguments_text),
+                parsed => parsed.clone(),
+            };
+            let executed = json!([{"name": call.name, "arguments": arguments}]);
+            item.passthrough
+                .insert("executed_tool_calls".to_owned(), executed);
+            item.passthrough
+                .insert("tool_calls_complete".to_owned(), json!(true));
+        }
         self.prepare(&mut item, &turn.id, true);
         if self.profile.output_limit_override {
             let tokens = truncate::override_tokens(self.settings.truncation());
@@ -206,7 +218,7 @@ impl Session {
         self.ports.observer.event(Event::ItemCompleted {
             kind: "dynamicToolCall",
             id: call.call_id.clone(),
-            shown: json!({"tool": call.name, "arguments": call.arguments, "status": status, "contentItems": content, "success": success}),
+            shown: named(call, json!({"tool": call.name, "arguments": call.arguments, "status": status, "contentItems": content, "success": success})),
         });
         let mut item = json!({
             "type": "DynamicToolCall",
@@ -221,8 +233,18 @@ impl Session {
             item["error"] = json!(error);
         }
         item["duration"] = json!({"secs": 0, "nanos": 0});
+        let item = named(call, item);
         self.record_item_completed(&turn.id, &item);
     }
+}
+
+/// Says the namespace of a call before its tool.
+fn named(call: &Pending, mut item: Value) -> Value {
+    if let (Some(namespace), Some(map)) = (&call.namespace, item.as_object_mut()) {
+        let place = map.keys().position(|key| key == "tool").unwrap_or(0);
+        map.shift_insert(place, "namespace".to_owned(), json!(namespace));
+    }
+    item
 }
 
 /// A call that the engine records and never answers.
@@ -234,6 +256,7 @@ pub(crate) fn unanswered(item: &Item) -> Pending {
         name: String::new(),
         namespace: None,
         arguments: Value::Null,
+        arguments_text: String::new(),
         started: false,
         done: true,
     }

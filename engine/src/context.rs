@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::items::{Item, message};
 use crate::profile::Profile;
-use crate::settings::Settings;
+use crate::settings::{Model, Settings};
 use crate::texts;
 
 /// One piece of context, before it is put into a message.
@@ -20,8 +20,9 @@ struct Fragment {
 }
 
 /// Messages of the whole initial context, developer first.
-pub fn full(settings: &Settings, profile: &Profile) -> Vec<Item> {
-    let mut developer = Vec::new();
+/// `switched`: the model, where the turn before had another one.
+pub fn full(settings: &Settings, profile: &Profile, switched: Option<&Model>) -> Vec<Item> {
+    let mut developer: Vec<Fragment> = switched.map(model_switch_fragment).into_iter().collect();
     let permissions = permissions_fragment(settings);
     let instructions = settings.developer_instructions.as_ref().map(|text| Fragment {
         role: "developer",
@@ -32,6 +33,7 @@ pub fn full(settings: &Settings, profile: &Profile) -> Vec<Item> {
     if profile.base_is_item {
         developer.extend(instructions);
         developer.extend(permissions);
+        developer.extend(deferred_tools_fragment(settings, profile));
     } else {
         developer.extend(permissions);
         developer.extend(instructions);
@@ -47,11 +49,21 @@ pub fn full(settings: &Settings, profile: &Profile) -> Vec<Item> {
 }
 
 /// Messages of what differs between the baseline's settings and these, developer first.
-pub fn diff(before: &Settings, now: &Settings, profile: &Profile) -> Vec<Item> {
+pub fn diff(
+    before: &Settings,
+    now: &Settings,
+    profile: &Profile,
+    switched: Option<&Model>,
+) -> Vec<Item> {
     let mut items = Vec::new();
+    let mut developer: Vec<Fragment> = switched.map(model_switch_fragment).into_iter().collect();
+    let repeated = switched.is_some() && profile.model_switch_repeats_permissions;
     let changed = (&before.sandbox, &before.approval) != (&now.sandbox, &now.approval);
-    if changed && let Some(fragment) = permissions_fragment(now) {
-        items.push(bundle(&[fragment]));
+    if changed || repeated {
+        developer.extend(permissions_fragment(now));
+    }
+    if !developer.is_empty() {
+        items.push(bundle(&developer));
     }
     let moved = (&before.cwd, &before.shell) != (&now.cwd, &now.shell);
     let environment =
@@ -85,6 +97,20 @@ fn harness() -> Value {
     json!({"type": "harness", "hook": false})
 }
 
+/// Tells the model what another one was told in the base instructions.
+fn model_switch_fragment(model: &Model) -> Fragment {
+    Fragment {
+        role: "developer",
+        kind: "model_switch.instructions",
+        provenance: harness(),
+        text: format!(
+            "<model_switch>\nThe user was previously using a different model. Please continue the \
+             conversation according to the following instructions:\n\n{}\n</model_switch>",
+            model.base_instructions
+        ),
+    }
+}
+
 fn permissions_fragment(settings: &Settings) -> Option<Fragment> {
     if !settings.permissions_instructions {
         return None;
@@ -98,6 +124,26 @@ fn permissions_fragment(settings: &Settings) -> Option<Fragment> {
         kind: "permissions.instructions",
         provenance: harness(),
         text: text.to_owned(),
+    })
+}
+
+fn deferred_tools_fragment(settings: &Settings, profile: &Profile) -> Option<Fragment> {
+    let names = crate::tools::deferred_namespaces(settings);
+    if names.is_empty() || !profile.names_deferred_tools {
+        return None;
+    }
+    let lines: Vec<String> = names
+        .iter()
+        .map(|name| format!("- {name}: {name}\n"))
+        .collect();
+    Some(Fragment {
+        role: "developer",
+        kind: "tools.deferred_namespaces",
+        provenance: json!({"type": "tool", "namespace": "tool_search"}),
+        text: format!(
+            "<tools>\nDeferred tool namespaces:\n{}</tools>",
+            lines.concat()
+        ),
     })
 }
 
@@ -202,7 +248,7 @@ pub fn world_state(settings: &Settings, profile: &Profile) -> Map<String, Value>
         set("host_skills", json!({"includeInstructions": false}));
         set("managed_developer_instructions", json!({}));
         set("model", json!(settings.model.slug));
-        set("model_catalog", json!(sha1_hex(&settings.model.slug)));
+        set("model_catalog", json!(sha1_hex("catalog")));
         set("multi_agent_mode", json!({}));
         if let Some(fragment) = permissions_fragment(settings) {
             let hash = sha1_hex(&fragment.text);
@@ -277,7 +323,7 @@ pub fn is_contextual(item: &Item) -> bool {
         "<turn_aborted>",
         "<skill>",
         "<subagent_notification>",
-        "<hook_prompt",
+        HOOK_PROMPT,
     ];
     item.texts().first().is_some_and(|text| {
         OPENINGS
@@ -291,6 +337,24 @@ pub fn is_summary(text: &str) -> bool {
     text.strip_prefix(texts::SUMMARY_PREFIX)
         .is_some_and(|rest| rest.starts_with('\n'))
 }
+
+/// Whether an item stands for what a compaction removed: a summary or an opaque item.
+pub fn is_compacted(item: &Item) -> bool {
+    matches!(item.kind(), "compaction" | "context_compaction")
+        || item.texts().first().is_some_and(|text| is_summary(text))
+}
+
+/// Whether a remote compaction keeps an item: messages of the user and of hooks.
+pub fn is_kept_remotely(item: &Item) -> bool {
+    let by_hook = || {
+        let first = item.texts().first().copied().unwrap_or_default();
+        item.role() == "user" && first.trim_start().starts_with(HOOK_PROMPT)
+    };
+    is_real_user_message(item) || by_hook()
+}
+
+/// Opening of a user message that a hook wrote.
+const HOOK_PROMPT: &str = "<hook_prompt";
 
 /// Whether an item is a message that the user wrote.
 pub fn is_real_user_message(item: &Item) -> bool {

@@ -44,6 +44,13 @@ pub enum Event {
         /// Effective window in tokens.
         window: Option<i64>,
     },
+    /// Another model answered than the one that was asked.
+    ModelRerouted {
+        /// The model asked.
+        from: String,
+        /// The model that answered.
+        to: String,
+    },
     /// A warning.
     Warning {
         /// Text.

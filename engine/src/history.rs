@@ -294,6 +294,7 @@ mod tests {
             parallel_tool_calls: false,
             reasoning_summaries: false,
             default_effort: None,
+            sampling: crate::settings::ModelSampling::default(),
         }
     }
 

@@ -37,6 +37,10 @@ pub struct Meta {
     pub fallback_token_limit: Option<u64>,
     /// The thread began with supplied items: its attribution has no checkpoint (0.171).
     pub supplied_thread: bool,
+    /// The opaque item of a remote compaction.
+    pub opaque: bool,
+    /// Catalogue hash of the model that made the opaque item.
+    pub model_hash: Option<String>,
     /// The item came from a compaction answer.
     pub compaction_output: bool,
 }
@@ -216,6 +220,13 @@ pub fn message(role: &str, id: Option<String>, content: Vec<Value>) -> Item {
     }
     map.insert("role".to_owned(), json!(role));
     map.insert("content".to_owned(), Value::Array(content));
+    Item::new(map)
+}
+
+/// Last input item of a remote compaction request.
+pub fn trigger() -> Item {
+    let mut map = Map::new();
+    map.insert("type".to_owned(), json!("compaction_trigger"));
     Item::new(map)
 }
 

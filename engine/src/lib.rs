@@ -33,5 +33,7 @@ pub mod settings;
 mod shape;
 pub mod texts;
 pub mod tokens;
+mod tools;
+mod transport;
 pub mod truncate;
 pub mod turn;

@@ -31,6 +31,8 @@ pub enum HttpFailure {
     Status {
         /// Status code.
         status: u16,
+        /// Headers in order.
+        headers: Vec<(String, String)>,
         /// Body text.
         body: String,
     },
@@ -43,12 +45,25 @@ pub enum HttpFailure {
 pub enum StreamStep {
     /// A server-sent event's data.
     Event(Value),
-    /// The stream ended or broke.
-    End,
+    /// Nothing more comes.
+    End(StreamEnd),
+}
+
+/// Why a stream has no further event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// The provider ended it.
+    Closed,
+    /// The connection broke inside it.
+    Broken,
+    /// It stayed silent longer than its limit.
+    Idle,
 }
 
 /// An open answer.
 pub trait EventStream {
+    /// First value of a response header; `name` is in lower case.
+    fn header(&self, name: &str) -> Option<String>;
     /// The next step; after [`StreamStep::End`] it is not called again. Cancel safe.
     fn next(&mut self) -> LocalBoxFuture<'_, StreamStep>;
 }
@@ -60,6 +75,9 @@ pub trait Sampler {
         &self,
         request: Request,
     ) -> LocalBoxFuture<'static, Result<Box<dyn EventStream>, HttpFailure>>;
+
+    /// Asks for one whole JSON answer.
+    fn post(&self, request: Request) -> LocalBoxFuture<'static, Result<Value, HttpFailure>>;
 }
 
 /// One call of a client tool.

@@ -33,6 +33,17 @@ pub enum UncoveredFrom {
     LastUsage,
 }
 
+/// Which failures of a local compaction are asked again (compaction.md §5.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompactionRetries {
+    /// Every one.
+    Every,
+    /// Every one but an incomplete answer.
+    AllButIncomplete,
+    /// Those that an ordinary turn asks again.
+    AsTurns,
+}
+
 /// Behaviour of one version family.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
@@ -76,6 +87,19 @@ pub struct Profile {
     pub joins_kept_parts: bool,
     /// Partial assistant items of failed compaction attempts stay (row 30).
     pub keeps_failed_compaction_items: bool,
+    /// Which failures of a local compaction are asked again (row 29).
+    pub compaction_retries: CompactionRetries,
+    /// Images count against the budget of a remote compaction (row 37).
+    pub counts_kept_images: bool,
+    /// The estimate behind a checkpoint names the window of the turn's model; before, that of the
+    /// model that wrote the summary stays.
+    pub recompute_takes_window: bool,
+    /// Requests to Azure are stored and their items keep ids.
+    pub stores_for_azure: bool,
+    /// `/responses/compact` exists (row 34).
+    pub remote_v1: bool,
+    /// A new model repeats the permissions in the message that announces it.
+    pub model_switch_repeats_permissions: bool,
     /// The user text survives a failed pre-turn compaction (row 31).
     pub keeps_text_after_failed_pre_turn: bool,
     /// The user text survives an interrupted pre-turn compaction (§5.4).
@@ -102,9 +126,31 @@ pub struct Profile {
     pub raises_live_detail: bool,
     /// A resume writes the thread's settings (0.164).
     pub settings_at_resume: bool,
+    /// A transport error names the URL (0.144).
+    pub url_in_transport_errors: bool,
+    /// An unexpected status has a code of its own (0.164+).
+    pub connection_failed_code: bool,
+    /// A rate limit has a text and a code of its own, and `slow_down` is one (0.164+).
+    pub rate_limit_errors: bool,
+    /// `retry-after` of a status 429 is honoured (0.164+).
+    pub honours_retry_after: bool,
+    /// A response cut at its length is not asked again (0.164+).
+    pub incomplete_is_final: bool,
+    /// The model is guided after a response that the content filter stopped (0.164+).
+    pub guides_after_content_filter: bool,
+    /// A status 400 that names the context length counts as a full window (0.171).
+    pub reads_full_window_of_400: bool,
+    /// Page of the plan's usage, in error texts.
+    pub usage_page: &'static str,
     /// The environment context names date and time zone; the quiet config switches it off where
     /// there is such a switch (0.164+).
     pub environment_dates: bool,
+    /// Tool schemas keep `minItems`.
+    pub keeps_min_items: bool,
+    /// A lite model gets plain tools in a namespace, also in compaction requests.
+    pub lite_namespace: bool,
+    /// Namespaces with deferred tools are named in the initial context.
+    pub names_deferred_tools: bool,
 }
 
 impl Profile {
@@ -131,6 +177,12 @@ impl Profile {
             context_in_every_replacement: false,
             joins_kept_parts: true,
             keeps_failed_compaction_items: true,
+            compaction_retries: CompactionRetries::Every,
+            counts_kept_images: false,
+            recompute_takes_window: false,
+            stores_for_azure: true,
+            remote_v1: true,
+            model_switch_repeats_permissions: true,
             keeps_text_after_failed_pre_turn: false,
             keeps_text_after_interrupted_pre_turn: false,
             error_in_task_complete: false,
@@ -144,7 +196,18 @@ impl Profile {
             lowers_original_detail: false,
             raises_live_detail: false,
             settings_at_resume: false,
+            url_in_transport_errors: true,
+            connection_failed_code: false,
+            rate_limit_errors: false,
+            honours_retry_after: false,
+            incomplete_is_final: false,
+            guides_after_content_filter: false,
+            reads_full_window_of_400: false,
+            usage_page: "https://chatgpt.com/codex/settings/usage",
             environment_dates: true,
+            keeps_min_items: false,
+            lite_namespace: false,
+            names_deferred_tools: false,
         };
         let v164 = Self {
             version: Version::V164,
@@ -163,6 +226,12 @@ impl Profile {
             context_in_every_replacement: true,
             joins_kept_parts: false,
             keeps_failed_compaction_items: false,
+            compaction_retries: CompactionRetries::AllButIncomplete,
+            counts_kept_images: true,
+            recompute_takes_window: true,
+            stores_for_azure: false,
+            remote_v1: false,
+            model_switch_repeats_permissions: false,
             keeps_text_after_failed_pre_turn: true,
             error_in_task_complete: true,
             warns_after_compaction: false,
@@ -174,7 +243,16 @@ impl Profile {
             drops_empty_output_texts: true,
             lowers_original_detail: true,
             settings_at_resume: true,
+            url_in_transport_errors: false,
+            connection_failed_code: true,
+            rate_limit_errors: true,
+            honours_retry_after: true,
+            incomplete_is_final: true,
+            guides_after_content_filter: true,
+            usage_page: "https://chatgpt.com/settings/usage",
             environment_dates: false,
+            keeps_min_items: true,
+            lite_namespace: true,
             ..v144.clone()
         };
         match version {
@@ -187,10 +265,13 @@ impl Profile {
                 raises_live_detail: true,
                 sequences: true,
                 estimate_calls: true,
+                compaction_retries: CompactionRetries::AsTurns,
                 uncovered: UncoveredFrom::LastUsage,
                 estimate_without_usage: true,
                 keeps_text_after_interrupted_pre_turn: true,
                 settings_at_resume: false,
+                reads_full_window_of_400: true,
+                names_deferred_tools: true,
                 ..v164
             },
         }

@@ -1,19 +1,21 @@
 //! From a prompt to the wire: body, headers and turn metadata.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::items::Item;
 use crate::ports::Request;
 use crate::profile::Profile;
-use crate::settings::{Settings, Tool};
-use crate::texts;
+use crate::settings::{Implementation, Settings};
+use crate::tools::tools;
 
 /// What a request is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purpose {
     /// An ordinary sampling.
     Turn,
-    /// A local compaction.
+    /// A compaction.
     Compaction(CompactionMetadata),
 }
 
@@ -26,6 +28,8 @@ pub struct CompactionMetadata {
     pub reason: &'static str,
     /// `pre_turn`, `mid_turn`, `standalone_turn`, `post_turn`.
     pub phase: &'static str,
+    /// Who makes it.
+    pub implementation: Implementation,
 }
 
 /// Ids and numbers that a request carries beside the prompt.
@@ -45,6 +49,8 @@ pub struct Addresses<'a> {
     pub turn_started_ms: u64,
     /// Item id of the base instructions.
     pub base_id: &'a str,
+    /// Texts of the client for the turn metadata.
+    pub client_metadata: &'a [(String, String)],
 }
 
 /// Builds one request.
@@ -66,9 +72,69 @@ pub fn build(
         &metadata,
         output_schema,
     );
+    let mut headers = headers(settings, profile, at, &metadata);
+    if is_endpoint(purpose) {
+        return to_endpoint(settings, headers, body);
+    }
+    if profile.remote_v1 && !settings.remote_compaction_v2 {
+        headers.retain(|(name, _)| name != BETA_FEATURES);
+    }
     Request {
         path: "/responses",
-        headers: headers(settings, profile, at, &metadata),
+        headers,
+        body: Value::Object(body).to_string().into_bytes(),
+    }
+}
+
+/// Names the features of the client.
+const BETA_FEATURES: &str = "x-codex-beta-features";
+
+fn is_endpoint(purpose: &Purpose) -> bool {
+    matches!(purpose, Purpose::Compaction(due) if due.implementation == Implementation::RemoteV1)
+}
+
+/// The same request for the endpoint that compacts: fewer keys and headers (compaction.md §6.6).
+fn to_endpoint(
+    settings: &Settings,
+    headers: Vec<(String, String)>,
+    mut body: Map<String, Value>,
+) -> Request {
+    const KEYS: [&str; 7] = [
+        "model",
+        "input",
+        "instructions",
+        "tools",
+        "parallel_tool_calls",
+        "prompt_cache_key",
+        "text",
+    ];
+    const HEADERS: [&str; 9] = [
+        "x-codex-window-id",
+        "x-codex-turn-metadata",
+        "session-id",
+        "thread-id",
+        "content-type",
+        "accept",
+        "originator",
+        "user-agent",
+        "accept-encoding",
+    ];
+    let body: Map<String, Value> = KEYS
+        .iter()
+        .filter_map(|key| body.remove_entry(*key))
+        .collect();
+    let installation = (
+        "x-codex-installation-id".to_owned(),
+        settings.installation_id.clone(),
+    );
+    let kept = HEADERS.iter().filter_map(|name| {
+        let (_, value) = headers.iter().find(|(known, _)| known == name)?;
+        let value = if *name == "accept" { "*/*" } else { value };
+        Some(((*name).to_owned(), value.to_owned()))
+    });
+    Request {
+        path: "/responses/compact",
+        headers: std::iter::once(installation).chain(kept).collect(),
         body: Value::Object(body).to_string().into_bytes(),
     }
 }
@@ -90,9 +156,14 @@ fn headers(
         version = settings.client_version
     );
     let mut headers = vec![
-        ("x-codex-beta-features", "remote_compaction_v2".to_owned()),
+        (BETA_FEATURES, "remote_compaction_v2".to_owned()),
         ("x-codex-window-id", window_text(at)),
         ("x-codex-turn-metadata", metadata.to_owned()),
+    ];
+    if settings.model.sampling.lite {
+        headers.push(("x-openai-internal-codex-responses-lite", "true".to_owned()));
+    }
+    headers.extend([
         ("x-client-request-id", at.thread.to_owned()),
         ("session-id", at.thread.to_owned()),
         ("thread-id", at.thread.to_owned()),
@@ -100,7 +171,7 @@ fn headers(
         ("content-type", "application/json".to_owned()),
         ("originator", settings.client_name.clone()),
         ("user-agent", agent),
-    ];
+    ]);
     if profile.accept_encoding {
         headers.push(("accept-encoding", "zstd,gzip".to_owned()));
     }
@@ -165,18 +236,34 @@ fn turn_metadata(
             json!({
                 "trigger": compaction.trigger,
                 "reason": compaction.reason,
-                "implementation": "responses",
+                "implementation": match compaction.implementation {
+                    Implementation::Local => "responses",
+                    Implementation::RemoteV1 => "responses_compact",
+                    Implementation::RemoteV2 => "responses_compaction_v2",
+                },
                 "phase": compaction.phase,
                 "strategy": "memento",
             }),
         ),
-        Purpose::Turn if profile.wide_metadata => {
-            set("model", json!(settings.model.slug));
-            if let Some(effort) = &settings.effort {
-                set("reasoning_effort", json!(effort));
-            }
-        }
         Purpose::Turn => {}
+    }
+    // What the client and the model add is sorted by name.
+    let mut added: BTreeMap<&str, &str> = BTreeMap::new();
+    if *purpose == Purpose::Turn && profile.wide_metadata {
+        added.insert("model", &settings.model.slug);
+        if let Some(effort) = settings.effective_effort() {
+            added.insert("reasoning_effort", effort);
+        }
+    }
+    let own = |key: &str| {
+        let wide = ["model", "reasoning_effort"].contains(&key) && profile.wide_metadata;
+        wide || key == "compaction" || map.contains_key(key)
+    };
+    let remarks = at.client_metadata.iter();
+    let remarks = remarks.map(|(key, text)| (key.as_str(), text.as_str()));
+    added.extend(remarks.filter(|(key, _)| !own(key)));
+    for (key, text) in added {
+        map.insert(key.to_owned(), json!(text));
     }
     Value::Object(map)
 }
@@ -190,63 +277,141 @@ fn body(
     metadata: &str,
     output_schema: Option<&Value>,
 ) -> Map<String, Value> {
-    let turn = *purpose == Purpose::Turn;
-    let tools = if turn {
+    // A remote compaction is the turn's request but for its input.
+    let turn = match purpose {
+        Purpose::Turn => true,
+        Purpose::Compaction(due) => due.implementation != Implementation::Local,
+    };
+    let lite = settings.model.sampling.lite;
+    let tools = if turn || (lite && profile.lite_namespace) {
         tools(settings, profile)
     } else {
         Vec::new()
     };
-    let parallel = turn && (profile.always_parallel || settings.model.parallel_tool_calls);
+    let asks = if lite && profile.always_parallel {
+        false
+    } else {
+        profile.always_parallel || settings.model.parallel_tool_calls
+    };
     let (reasoning, include) = reasoning(settings, profile);
     let mut map = Map::new();
-    let mut set = |key: &str, value: Value| {
-        map.insert(key.to_owned(), value);
+    let mut set = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            map.insert(key.to_owned(), value);
+        }
     };
-    set("model", json!(settings.model.slug));
-    if profile.base_is_item {
-        set("stream", json!(true));
-    } else if !settings.base_text().is_empty() {
-        set("instructions", json!(settings.base_text()));
-    }
-    set("input", Value::Array(input(settings, profile, at, prompt)));
-    set("tools", Value::Array(tools));
-    set("tool_choice", json!("auto"));
-    set("parallel_tool_calls", json!(parallel));
-    set("reasoning", reasoning);
-    set("store", json!(false));
-    if !profile.base_is_item {
-        set("stream", json!(true));
-    }
-    set("include", include);
-    set("prompt_cache_key", json!(at.thread));
-    if let Some(schema) = output_schema.filter(|_| turn) {
-        set(
-            "text",
-            json!({"format": {"type": "json_schema", "strict": true, "schema": schema,
-                "name": "codex_output_schema"}}),
-        );
-    }
+    let new = profile.base_is_item;
+    let tier = settings.effective_service_tier().map(|tier| json!(tier));
+    let base = settings.base_text();
+    set("model", Some(json!(settings.model.slug)));
+    set("stream", new.then(|| json!(true)));
+    set("service_tier", tier.clone().filter(|_| new));
+    let instructions = (!new && !lite && !base.is_empty()).then(|| json!(base));
+    set("instructions", instructions);
+    let listed = if lite { Some(tools.as_slice()) } else { None };
+    let input = input(settings, profile, at, prompt, listed);
+    set("input", Some(Value::Array(input)));
+    set("tools", (!lite).then_some(Value::Array(tools)));
+    set("tool_choice", Some(json!("auto")));
+    set("parallel_tool_calls", Some(json!(turn && asks)));
+    set("reasoning", Some(reasoning));
+    set("store", Some(json!(stores(settings, profile))));
+    set("stream", (!new).then(|| json!(true)));
+    set("include", Some(include));
+    set("service_tier", tier.filter(|_| !new));
+    set("prompt_cache_key", Some(json!(at.thread)));
+    set("text", text(settings, output_schema.filter(|_| turn)));
     set(
         "client_metadata",
-        client_metadata(settings, profile, at, metadata),
+        Some(client_metadata(settings, profile, at, metadata)),
     );
     map
 }
 
+/// `text`: verbosity and the format of the answer.
+fn text(settings: &Settings, output_schema: Option<&Value>) -> Option<Value> {
+    let mut text = Map::new();
+    if let Some(verbosity) = settings.effective_verbosity() {
+        text.insert("verbosity".to_owned(), json!(verbosity));
+    }
+    if let Some(schema) = output_schema {
+        let format = json!({"type": "json_schema", "strict": true, "schema": schema,
+            "name": "codex_output_schema"});
+        text.insert("format".to_owned(), format);
+    }
+    (!text.is_empty()).then_some(Value::Object(text))
+}
+
+/// The input: what stands before the history, and the history as this provider gets it.
 fn input(
     settings: &Settings,
     profile: &Profile,
     at: &Addresses<'_>,
     prompt: &[Item],
+    listed: Option<&[Value]>,
 ) -> Vec<Value> {
-    let mut input = Vec::with_capacity(prompt.len() + 1);
-    if profile.base_is_item && !settings.base_text().is_empty() {
-        let content = vec![json!({"type": "input_text", "text": settings.base_text()})];
-        let base = crate::items::message("developer", Some(at.base_id.to_owned()), content);
-        input.push(base.wire(profile));
+    let mut input = Vec::with_capacity(prompt.len() + 2);
+    if let Some(tools) = listed {
+        let mut item = Map::new();
+        item.insert("type".to_owned(), json!("additional_tools"));
+        if profile.item_ids {
+            item.insert("id".to_owned(), json!(window_item_id("at", at)));
+        }
+        item.insert("role".to_owned(), json!("developer"));
+        item.insert("tools".to_owned(), json!(tools));
+        input.push(Value::Object(item));
     }
-    input.extend(prompt.iter().map(|item| item.wire(profile)));
+    if (profile.base_is_item || listed.is_some()) && !settings.base_text().is_empty() {
+        let content = vec![json!({"type": "input_text", "text": settings.base_text()})];
+        let id = match listed {
+            Some(_) => window_item_id("msg", at),
+            None => at.base_id.to_owned(),
+        };
+        let mut base = crate::items::message("developer", Some(id), content);
+        if profile.wide_metadata {
+            let kinds = json!(["model.base_instructions"]);
+            base.passthrough
+                .insert("content_item_kinds".to_owned(), kinds);
+        }
+        input.push(on_wire(&base, settings, profile));
+    }
+    let history = prompt.iter();
+    input.extend(history.map(|item| on_wire(item, settings, profile)));
     input
+}
+
+/// Id of an item that is made anew for each window (lite mode).
+fn window_item_id(prefix: &str, at: &Addresses<'_>) -> String {
+    let name = format!("{prefix}{}", at.window_id);
+    let uuid = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, name.as_bytes());
+    format!("{prefix}_{uuid}")
+}
+
+/// Whether the provider keeps what it is sent: an Azure one does on 0.144 (compaction.md §6.1).
+fn stores(settings: &Settings, profile: &Profile) -> bool {
+    profile.stores_for_azure && settings.is_azure()
+}
+
+/// An item as this provider gets it: one named OpenAI also gets what the client knows of it.
+fn on_wire(item: &Item, settings: &Settings, profile: &Profile) -> Value {
+    let mut value = item.wire(profile);
+    if let Some(id) = item.payload.get("id").filter(|_| stores(settings, profile))
+        && let Some(map) = value.as_object_mut()
+    {
+        map.shift_insert(1, "id".to_owned(), id.clone());
+    }
+    if settings.sends_passthrough()
+        && !item.passthrough.is_empty()
+        && let Some(map) = value.as_object_mut()
+    {
+        let mut known = item.passthrough.clone();
+        known.shift_remove("content_item_metadata");
+        map.insert(
+            "internal_chat_message_metadata_passthrough".to_owned(),
+            Value::Object(known),
+        );
+    }
+    value
 }
 
 fn reasoning(settings: &Settings, profile: &Profile) -> (Value, Value) {
@@ -254,13 +419,17 @@ fn reasoning(settings: &Settings, profile: &Profile) -> (Value, Value) {
         return (Value::Null, json!([]));
     }
     let mut reasoning = Map::new();
-    if let Some(effort) = settings
-        .effort
-        .as_ref()
-        .or(settings.model.default_effort.as_ref())
-    {
-        reasoning.insert("effort".to_owned(), json!(effort));
-    }
+    let mut set = |key: &str, value: Option<&str>| {
+        if let Some(value) = value {
+            reasoning.insert(key.to_owned(), json!(value));
+        }
+    };
+    set("effort", settings.effective_effort());
+    set("summary", settings.effective_summary());
+    set(
+        "context",
+        settings.model.sampling.lite.then_some("all_turns"),
+    );
     (
         Value::Object(reasoning),
         json!(["reasoning.encrypted_content"]),
@@ -288,138 +457,4 @@ fn client_metadata(
     set("x-codex-turn-metadata", metadata);
     set("x-codex-window-id", &window_text(at));
     Value::Object(map)
-}
-
-/// Tools of a turn request: built-in ones, then the client's.
-fn tools(settings: &Settings, profile: &Profile) -> Vec<Value> {
-    let mut tools = Vec::new();
-    if profile.built_in_tools {
-        tools.push(update_plan());
-        tools.push(view_image());
-    }
-    let mut namespaces: Vec<(&str, Vec<Value>)> = Vec::new();
-    for tool in settings.tools.iter().filter(|tool| !tool.defer_loading) {
-        match &tool.namespace {
-            None => tools.push(function(tool)),
-            Some(name) => match namespaces.iter_mut().find(|(known, _)| known == name) {
-                Some((_, members)) => members.push(function(tool)),
-                None => namespaces.push((name, vec![function(tool)])),
-            },
-        }
-    }
-    for (name, members) in namespaces {
-        tools.push(
-            json!({"type": "namespace", "name": name, "description": name,
-            "tools": members}),
-        );
-    }
-    tools
-}
-
-fn function(tool: &Tool) -> Value {
-    json!({
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "strict": false,
-        "parameters": schema(&tool.parameters),
-    })
-}
-
-/// A JSON Schema with its keys in the binary's order and its properties sorted by name.
-fn schema(value: &Value) -> Value {
-    const ORDER: [&str; 6] = [
-        "type",
-        "description",
-        "enum",
-        "items",
-        "properties",
-        "required",
-    ];
-    let Some(map) = value.as_object() else {
-        return value.clone();
-    };
-    let mut out = Map::new();
-    let rest = map
-        .keys()
-        .map(String::as_str)
-        .filter(|key| !ORDER.contains(key));
-    for key in ORDER.into_iter().chain(rest) {
-        let Some(child) = map.get(key) else { continue };
-        let child = match (key, child) {
-            ("properties", Value::Object(properties)) => {
-                let mut names: Vec<&String> = properties.keys().collect();
-                names.sort();
-                names
-                    .into_iter()
-                    .map(|name| (name.clone(), schema(&properties[name])))
-                    .collect()
-            }
-            ("items", items) => schema(items),
-            (_, other) => other.clone(),
-        };
-        out.insert(key.to_owned(), child);
-    }
-    if out.get("type").is_some_and(|kind| kind == "array") && !out.contains_key("items") {
-        out.insert("items".to_owned(), json!({"type": "string"}));
-    }
-    Value::Object(out)
-}
-
-/// Shape as seen on 0.144.6, wording ours at equal length where it is longer than a line.
-fn update_plan() -> Value {
-    json!({
-        "type": "function",
-        "name": "update_plan",
-        "description": texts::UPDATE_PLAN,
-        "strict": false,
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "explanation": {
-                    "type": "string",
-                    "description": "Optional explanation for this plan update."
-                },
-                "plan": {
-                    "type": "array",
-                    "description": "The list of steps",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "status": {
-                                "type": "string",
-                                "description": "Step status.",
-                                "enum": ["pending", "in_progress", "completed"]
-                            },
-                            "step": {"type": "string", "description": "Task step text."}
-                        },
-                        "required": ["step", "status"],
-                        "additionalProperties": false
-                    }
-                }
-            },
-            "required": ["plan"],
-            "additionalProperties": false
-        }
-    })
-}
-
-fn view_image() -> Value {
-    json!({
-        "type": "function",
-        "name": "view_image",
-        "description": texts::VIEW_IMAGE,
-        "strict": false,
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "path": {
-                    "type": "string",
-                    "description": "Local filesystem path to an image file."
-                }
-            },
-            "required": ["path"],
-            "additionalProperties": false
-        }
-    })
 }

@@ -132,6 +132,12 @@ pub fn item_metadata(meta: &Meta, profile: &Profile) -> Value {
     if let Some(tokens) = meta.fallback_token_limit {
         set("fallback_token_limit_override", json!(tokens));
     }
+    if meta.opaque && profile.sequences {
+        set("compaction_without_file_error_sources", json!(true));
+    }
+    if let Some(hash) = &meta.model_hash {
+        set("compaction_model_hash", json!(hash));
+    }
     if meta.mcp_attribution {
         let status = if meta.supplied_thread {
             json!({"status": "attribution_error", "error_reason": "history_missing_checkpoint"})
@@ -182,7 +188,7 @@ pub fn session_meta(
     if !settings.tools.is_empty() {
         set(
             "dynamic_tools",
-            Value::Array(settings.tools.iter().map(dynamic_tool).collect()),
+            Value::Array(dynamic_tools(&settings.tools)),
         );
     }
     set(
@@ -209,8 +215,22 @@ fn base_instructions(settings: &Settings, profile: &Profile) -> Value {
     json!({"text": text, "provenance": provenance})
 }
 
+/// The client's tools as a record holds them: a namespace stands where its first tool stood.
+pub fn dynamic_tools(tools: &[Tool]) -> Vec<Value> {
+    let mut specs: Vec<Value> = Vec::new();
+    for tool in tools {
+        match &tool.namespace {
+            None => specs.push(dynamic_tool(tool)),
+            Some(name) => {
+                crate::tools::into_namespace(&mut specs, name, name, dynamic_tool(tool));
+            }
+        }
+    }
+    specs
+}
+
 /// A client tool as the client declared it.
-pub fn dynamic_tool(tool: &Tool) -> Value {
+fn dynamic_tool(tool: &Tool) -> Value {
     let mut map = Map::new();
     map.insert("type".to_owned(), json!("function"));
     map.insert("name".to_owned(), json!(tool.name));
@@ -291,7 +311,7 @@ pub fn task_complete(
     if let Some(failure) = failure.filter(|_| profile.error_in_task_complete) {
         set(
             "error",
-            json!({"message": failure.message, "codex_error_info": failure.rollout_code()}),
+            json!({"message": failure.message, "codex_error_info": failure.rollout_code(profile)}),
         );
     }
     if profile.wide_metadata {
@@ -395,6 +415,9 @@ pub fn thread_settings(settings: &Settings, profile: &Profile, thread: &str) -> 
     };
     set("model", json!(settings.model.slug));
     set("model_provider_id", json!(settings.provider_id));
+    if let Some(tier) = &settings.sampling.service_tier {
+        set("service_tier", json!(tier));
+    }
     set("approval_policy", json!(settings.approval));
     set("approvals_reviewer", json!("user"));
     if profile.sequences {
@@ -407,6 +430,9 @@ pub fn thread_settings(settings: &Settings, profile: &Profile, thread: &str) -> 
     }
     if let Some(effort) = &settings.effort {
         set("reasoning_effort", json!(effort));
+    }
+    if let Some(summary) = &settings.sampling.summary {
+        set("reasoning_summary", json!(summary));
     }
     if !profile.wide_metadata {
         set("personality", json!("pragmatic"));
@@ -431,26 +457,22 @@ pub struct TokenInfo {
     pub total: Usage,
     /// Last usage, or the estimate after a compaction.
     pub last: Usage,
-    /// Reasoning is part of `last` (0.171).
-    pub includes_reasoning: bool,
+    /// Reasoning is part of `last` (0.171); `None` where nothing says so.
+    pub includes_reasoning: Option<bool>,
+    /// Effective window of the model that was asked last, in tokens.
+    pub window: Option<i64>,
 }
 
 /// `token_count`
-pub fn token_count(info: Option<&TokenInfo>, settings: &Settings, profile: &Profile) -> Value {
+pub fn token_count(info: Option<&TokenInfo>, profile: &Profile) -> Value {
     let info = info.map_or(Value::Null, |info| {
         let mut map = Map::new();
         map.insert("total_token_usage".to_owned(), info.total.record(profile));
         map.insert("last_token_usage".to_owned(), info.last.record(profile));
-        if profile.sequences {
-            map.insert(
-                "last_usage_includes_reasoning".to_owned(),
-                json!(info.includes_reasoning),
-            );
+        if let Some(includes) = info.includes_reasoning.filter(|_| profile.sequences) {
+            map.insert("last_usage_includes_reasoning".to_owned(), json!(includes));
         }
-        map.insert(
-            "model_context_window".to_owned(),
-            json!(settings.effective_window()),
-        );
+        map.insert("model_context_window".to_owned(), json!(info.window));
         Value::Object(map)
     });
     let mut limits = Map::new();

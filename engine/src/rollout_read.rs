@@ -172,8 +172,9 @@ impl Found {
                 let info = &payload["info"];
                 self.info = Some(TokenInfo {
                     total: usage(&info["total_token_usage"]),
+                    window: info["model_context_window"].as_i64(),
                     last: usage(&info["last_token_usage"]),
-                    includes_reasoning: info["last_usage_includes_reasoning"] == Value::Bool(true),
+                    includes_reasoning: info["last_usage_includes_reasoning"].as_bool(),
                 });
                 self.history.mark_covered();
             }
@@ -234,6 +235,10 @@ fn recorded(item: &mut Item, payload: &Value, metadata: &Value) {
         mcp_attribution: metadata["mcp_attribution"].is_object(),
         fallback_token_limit: metadata["fallback_token_limit_override"].as_u64(),
         supplied_thread: false,
+        opaque: item.kind() == "compaction",
+        model_hash: metadata["compaction_model_hash"]
+            .as_str()
+            .map(str::to_owned),
         compaction_output: metadata["compaction_output"] == Value::Bool(true),
     };
 }

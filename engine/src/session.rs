@@ -14,7 +14,7 @@ use crate::items::{self, Item, Retained};
 use crate::ports::{Inbox, Ports};
 use crate::profile::Profile;
 use crate::rollout::{self, Recorder, TokenInfo};
-use crate::settings::Settings;
+use crate::settings::{Model, Settings};
 use crate::tokens::Usage;
 use crate::truncate;
 
@@ -36,6 +36,15 @@ pub struct Baseline {
     pub settings: Settings,
     /// World state as written.
     pub state: Map<String, Value>,
+}
+
+/// What the client says about a turn beside its input.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Remarks {
+    /// Texts for the turn metadata.
+    pub metadata: Vec<(String, String)>,
+    /// The client's own id of its message.
+    pub message_id: Option<String>,
 }
 
 /// Running numbers of the thread.
@@ -95,6 +104,8 @@ pub struct Session {
     pub(crate) history: History,
     pub(crate) baseline: Option<Baseline>,
     pub(crate) info: Option<TokenInfo>,
+    /// An answer told the limits of the plan: every stream does, and a reached limit.
+    pub(crate) rate_limits_seen: bool,
     /// Usage of the thread, compactions included.
     pub(crate) thread_usage: Usage,
     /// Usage of the running turn.
@@ -109,6 +120,8 @@ pub struct Session {
     /// `thread_settings_applied` was written since the thread's context was recorded.
     pub(crate) settings_recorded: bool,
     pub(crate) history_initialization: &'static str,
+    /// Model of the newest turn whose context was recorded.
+    pub(crate) previous_model: Option<Model>,
     /// Input tokens of the first response of the window.
     pub(crate) prefill: Option<i64>,
     pub(crate) base_id: String,
@@ -118,6 +131,8 @@ pub struct Session {
     pub(crate) supplied: bool,
     /// Turn whose context a compaction has already recorded.
     pub(crate) context_turn: Option<String>,
+    /// What the client says about the running turn.
+    pub(crate) remarks: Remarks,
     created: String,
 }
 
@@ -131,11 +146,13 @@ impl Session {
 
     fn with_ids(
         profile: Profile,
-        settings: Settings,
+        mut settings: Settings,
         ports: Ports,
         thread: String,
         window: String,
     ) -> Self {
+        let base = settings.base_text().to_owned();
+        settings.thread_base.get_or_insert(base);
         let paginated = settings.paginated.unwrap_or(profile.paginated) && profile.usage_records;
         let recorder = Recorder::new(
             Rc::clone(&ports.store),
@@ -158,6 +175,7 @@ impl Session {
             history: History::default(),
             baseline: None,
             info: None,
+            rate_limits_seen: false,
             thread_usage: Usage::default(),
             turn_usage: Usage::default(),
             latest_usage_record: None,
@@ -168,11 +186,13 @@ impl Session {
             begun: false,
             settings_recorded: false,
             history_initialization: "new",
+            previous_model: None,
             prefill: None,
             base_id,
             attributed_turn: None,
             supplied: false,
             context_turn: None,
+            remarks: Remarks::default(),
             created,
         }
     }
@@ -250,13 +270,15 @@ impl Session {
         let before = self.settings.clone();
         change(&mut self.settings);
         if self.settings != before {
-            if !self.begun && !self.profile.base_is_item {
-                self.begin();
-            }
             if self.begun {
                 self.record_settings();
             }
         }
+    }
+
+    /// Sets what the client says about the next turn.
+    pub fn remark(&mut self, remarks: Remarks) {
+        self.remarks = remarks;
     }
 
     /// Puts items into the history between turns.
@@ -317,11 +339,22 @@ impl Session {
             "assistant" => Some("assistant"),
             _ => None,
         };
-        self.prepare(&mut item, turn, true);
+        let by_model = item.is_model_output();
+        self.prepare(&mut item, turn, !by_model);
+        let call = matches!(item.kind(), "function_call" | "custom_tool_call");
+        let output = item.kind().ends_with("_output");
+        item.meta.mcp_attribution |= !output && (call || !by_model);
+        if output {
+            let tokens = truncate::override_tokens(self.settings.truncation());
+            item.meta.fallback_token_limit =
+                Some(tokens).filter(|_| self.profile.output_limit_override);
+        }
+        if call {
+            item.meta.user_input_order = Some(self.take_order());
+        }
         if let Some(role) = role.filter(|_| is_message) {
             item.meta.user_input_order = Some(self.take_order());
-            item.meta.mcp_attribution |= role == "user";
-            self.retain(&mut item, turn, role, false);
+            self.retain(&mut item, turn, role, by_model);
         }
         self.commit(item);
     }
@@ -390,7 +423,7 @@ impl Session {
         if !self.profile.usage_records {
             return;
         }
-        let text = item.texts().concat();
+        let text = item.texts().join("\n");
         let parts = item.payload["content"].as_array().map_or(0, Vec::len);
         let whole = text.len() <= truncate::RETAINED_BYTES && parts == item.texts().len();
         let source = Retained {
@@ -436,8 +469,13 @@ impl Session {
     pub(crate) fn record_context(&mut self, turn: &str) {
         let state = context::world_state(&self.settings, &self.profile);
         let items = match &self.baseline {
-            None => context::full(&self.settings, &self.profile),
-            Some(baseline) => context::diff(&baseline.settings, &self.settings, &self.profile),
+            None => context::full(&self.settings, &self.profile, self.switched_model()),
+            Some(baseline) => context::diff(
+                &baseline.settings,
+                &self.settings,
+                &self.profile,
+                self.switched_model(),
+            ),
         };
         for mut item in items {
             self.prepare(&mut item, turn, true);
@@ -467,14 +505,24 @@ impl Session {
             .line("world_state", json!({"full": full, "state": state}), None);
     }
 
+    /// The model of this turn, if the turn before had another one.
+    pub(crate) fn switched_model(&self) -> Option<&Model> {
+        let previous = self.previous_model.as_ref()?;
+        (previous.slug != self.settings.model.slug).then_some(&self.settings.model)
+    }
+
     pub(crate) fn record_turn_context(&mut self, turn: &str) {
+        self.previous_model = Some(self.settings.model.clone());
         let payload = rollout::turn_context(&self.settings, &self.profile, turn);
         self.recorder.line("turn_context", payload, None);
     }
 
     /// Writes `token_count` and tells the client, if there is anything to tell.
     pub(crate) fn emit_token_count(&mut self) {
-        let record = rollout::token_count(self.info.as_ref(), &self.settings, &self.profile);
+        let mut record = rollout::token_count(self.info.as_ref(), &self.profile);
+        if !self.rate_limits_seen {
+            record["rate_limits"] = Value::Null;
+        }
         self.recorder.event(record);
         self.report_usage();
     }
@@ -484,24 +532,37 @@ impl Session {
             self.ports.observer.event(Event::TokenUsage {
                 total: info.total.client(&self.profile),
                 last: info.last.client(&self.profile),
-                window: self.settings.effective_window(),
+                window: info.window,
             });
         }
     }
 
     /// Takes the usage of a finished response; writes `token_usage_record` where it exists.
-    pub(crate) fn record_usage(&mut self, usage: Option<Usage>, turn: &str, response_id: &str) {
+    /// `window` is that of the model that was asked.
+    pub(crate) fn record_usage(
+        &mut self,
+        usage: Option<Usage>,
+        window: Option<i64>,
+        turn: &str,
+        response_id: &str,
+    ) {
         let Some(usage) = usage else { return };
-        self.turn_usage.add(usage);
-        self.thread_usage.add(usage);
         let info = self.info.get_or_insert_with(TokenInfo::default);
         info.total.add(usage);
         info.last = usage;
-        info.includes_reasoning = self.reasoning_included;
+        info.includes_reasoning = Some(self.reasoning_included);
+        info.window = window;
         self.history.mark_covered();
         if self.prefill.is_none() {
             self.prefill = Some(usage.input);
         }
+        self.record_thread_usage(usage, turn, response_id);
+    }
+
+    /// Adds a usage to turn and thread; writes `token_usage_record` where it exists.
+    pub(crate) fn record_thread_usage(&mut self, usage: Usage, turn: &str, response_id: &str) {
+        self.turn_usage.add(usage);
+        self.thread_usage.add(usage);
         if self.profile.usage_records {
             let record = json!({
                 "thread_id": self.thread,
@@ -527,7 +588,7 @@ impl Session {
                 self.history.estimate_uncovered(&self.profile)
             };
         };
-        let reasoning = if info.includes_reasoning || self.reasoning_included {
+        let reasoning = if info.includes_reasoning == Some(true) || self.reasoning_included {
             0
         } else {
             self.history.estimate_old_reasoning(&self.profile)

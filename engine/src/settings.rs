@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::profile::Profile;
+
 /// Settings of a thread. Token numbers are the provider's tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -11,6 +13,8 @@ pub struct Settings {
     pub provider_name: String,
     /// Id of the provider in the config (`model_provider`).
     pub provider_id: String,
+    /// Base URL of the provider, named by some errors.
+    pub base_url: String,
     /// Request retries.
     pub request_max_retries: u64,
     /// Stream retries.
@@ -49,12 +53,20 @@ pub struct Settings {
     pub developer_instructions: Option<String>,
     /// Replaces the model's base instructions.
     pub base_instructions: Option<String>,
+    /// Base instructions of the model that the thread began with; set by the session.
+    pub thread_base: Option<String>,
+    /// `remote_compaction` of the provider's capabilities: `v2` or not at all (0.164+).
+    pub remote_compaction: Option<bool>,
+    /// Feature `remote_compaction_v2`; without it 0.144 asks the older endpoint.
+    pub remote_compaction_v2: bool,
     /// Overrides the profile's `instant_interrupt`.
     pub instant_interrupt: Option<bool>,
     /// Overrides the profile's history mode: paginated or not.
     pub paginated: Option<bool>,
     /// Reasoning effort set by the client.
     pub effort: Option<String>,
+    /// What requests say beside prompt and tools.
+    pub sampling: Sampling,
     /// Client tools in declaration order.
     pub tools: Vec<Tool>,
     /// `originator`, client name.
@@ -63,6 +75,17 @@ pub struct Settings {
     pub client_version: String,
     /// Installation id.
     pub installation_id: String,
+}
+
+/// Who makes a compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Implementation {
+    /// The model, asked with a prompt.
+    Local,
+    /// `/responses/compact` (0.144).
+    RemoteV1,
+    /// A turn request that ends with a trigger.
+    RemoteV2,
 }
 
 /// What the compaction limit is compared with.
@@ -103,6 +126,36 @@ pub struct Model {
     pub reasoning_summaries: bool,
     /// Default reasoning effort.
     pub default_effort: Option<String>,
+    /// Defaults and abilities that decide request fields.
+    pub sampling: ModelSampling,
+}
+
+/// Request fields that config and client decide.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sampling {
+    /// Reasoning summary: `auto`, `concise`, `detailed`, `none`.
+    pub summary: Option<String>,
+    /// Verbosity of the answer.
+    pub verbosity: Option<String>,
+    /// Service tier as the client or the config names it.
+    pub service_tier: Option<String>,
+    /// Outputs say which call they answer (`executed_tool_call_metadata`).
+    pub executed_calls: bool,
+}
+
+/// Request fields that the catalogue decides.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ModelSampling {
+    /// Default reasoning summary; `none` sends nothing.
+    pub default_summary: Option<String>,
+    /// The model knows verbosity.
+    pub supports_verbosity: bool,
+    /// Default verbosity.
+    pub default_verbosity: Option<String>,
+    /// Ids of its service tiers.
+    pub service_tiers: Vec<String>,
+    /// Tools go as an input item (`use_responses_lite`).
+    pub lite: bool,
 }
 
 /// Truncation policy: limit in bytes, or in tokens of four bytes.
@@ -174,10 +227,78 @@ impl Settings {
         }
     }
 
+    /// Effort of a request: the setting, else the catalogue's default.
+    pub fn effective_effort(&self) -> Option<&str> {
+        let default = self.model.default_effort.as_deref();
+        self.effort.as_deref().or(default)
+    }
+
+    /// Summary of a request; `none` is none.
+    pub fn effective_summary(&self) -> Option<&str> {
+        let default = self.model.sampling.default_summary.as_deref();
+        let summary = self.sampling.summary.as_deref().or(default);
+        summary.filter(|summary| *summary != "none")
+    }
+
+    /// Verbosity of a request, for a model that knows it.
+    pub fn effective_verbosity(&self) -> Option<&str> {
+        let model = &self.model.sampling;
+        let verbosity = self.sampling.verbosity.as_deref();
+        verbosity
+            .or(model.default_verbosity.as_deref())
+            .filter(|_| model.supports_verbosity)
+    }
+
+    /// Service tier of a request, if the model has it; `fast` is the older name of `priority`.
+    pub fn effective_service_tier(&self) -> Option<&str> {
+        let wanted = match self.sampling.service_tier.as_deref()? {
+            "fast" => "priority",
+            other => other,
+        };
+        let mut known = self.model.sampling.service_tiers.iter();
+        known.find(|tier| *tier == wanted).map(String::as_str)
+    }
+
+    /// Items carry what the client knows of them (provider-openai.md).
+    pub fn sends_passthrough(&self) -> bool {
+        self.provider_name == "OpenAI"
+    }
+
+    /// Outputs say which call they answer; for a provider that gets what the client knows.
+    pub fn names_executed_calls(&self, profile: &crate::profile::Profile) -> bool {
+        self.sampling.executed_calls && self.sends_passthrough() && profile.wide_metadata
+    }
+
     /// Base instructions of the thread.
     pub fn base_text(&self) -> &str {
         self.base_instructions
             .as_deref()
+            .or(self.thread_base.as_deref())
             .unwrap_or(&self.model.base_instructions)
+    }
+
+    /// The same settings with another model.
+    pub fn with_model(&self, model: Model) -> Self {
+        Self {
+            model,
+            ..self.clone()
+        }
+    }
+
+    /// Whether the provider is one of Azure.
+    pub fn is_azure(&self) -> bool {
+        self.provider_name == "azure"
+    }
+
+    /// Who compacts: the provider's capability decides, without one its name (compaction.md §6.1).
+    pub fn implementation(&self, profile: &Profile) -> Implementation {
+        let by_name = self.provider_name == "OpenAI" || self.is_azure();
+        if !self.remote_compaction.unwrap_or(by_name) {
+            Implementation::Local
+        } else if profile.remote_v1 && !self.remote_compaction_v2 {
+            Implementation::RemoteV1
+        } else {
+            Implementation::RemoteV2
+        }
     }
 }

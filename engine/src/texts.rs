@@ -62,6 +62,20 @@ pub const COMPACTION_WARNING: &str = "\
 A note: this thread has been compacted, and each time some of its detail is gone. For the best \
 answers, begin a new thread whenever one of your tasks is out.";
 
+/// Developer item behind a response that the content filter stopped (0.164 and later).
+pub const CONTENT_FILTER_GUIDANCE: &str = "\
+<content_filter_guidance>\n\
+The answer before this one was stopped by a content filter. This is no passing fault: do not ask \
+for the same thing once more, and do not try to bring the stopped content about by other means, \
+such as another format, parts, code, tools or helpers. Say briefly what is not possible, name \
+something allowed to do in its place, and go on with all other work.\n</content_filter_guidance>";
+
+/// Warning shown when another model answers than the one that was asked.
+pub const REROUTED_WARNING: &str = "\
+The provider has answered this request with another model than the one that was asked for, \
+because the account carries a mark. The thread goes on with that other model for the time being. \
+Where the mark is wrong, turn to the provider, who can take it away from the account again.";
+
 /// A fixed text, ours, and what is known of the real one.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownText {
@@ -73,6 +87,8 @@ pub struct KnownText {
     pub real_sha1: &'static str,
     /// Sent by 0.144.6 alone.
     pub old_only: bool,
+    /// Sent by 0.164 and later alone.
+    pub new_only: bool,
 }
 
 /// Every fixed text longer than a line.
@@ -82,48 +98,70 @@ pub const KNOWN: &[KnownText] = &[
         ours: COMPACTION_PROMPT,
         real_sha1: "7aa759e57c6db2dbfaf11aae4ce47d4738b9dab3",
         old_only: false,
+        new_only: false,
     },
     KnownText {
         id: "summary_prefix",
         ours: SUMMARY_PREFIX,
         real_sha1: "eedd815901ea779331baed05d2ea14ead2813186",
         old_only: false,
+        new_only: false,
     },
     KnownText {
         id: "turn_aborted",
         ours: TURN_ABORTED,
         real_sha1: "ecfbe67f4014cb2a62364fed920de0b447e2c779",
         old_only: false,
+        new_only: false,
     },
     KnownText {
         id: "permissions_danger_never",
         ours: PERMISSIONS_DANGER_NEVER,
         real_sha1: "bef1f5c5b9a6814ced5cbe2d54453a568cabc294",
         old_only: false,
+        new_only: false,
     },
     KnownText {
         id: "permissions_read_only_never",
         ours: PERMISSIONS_READ_ONLY_NEVER,
         real_sha1: "fde40b589d8833c47058c644240578c05b7fa636",
         old_only: false,
+        new_only: false,
     },
     KnownText {
         id: "update_plan",
         ours: UPDATE_PLAN,
         real_sha1: "720c9f5021e7e32e3de6c377c2df0f5d45524f79",
         old_only: true,
+        new_only: false,
     },
     KnownText {
         id: "view_image",
         ours: VIEW_IMAGE,
         real_sha1: "bd12cf309f2f0686e8edc82b1a6b37c62d399278",
         old_only: true,
+        new_only: false,
     },
     KnownText {
         id: "compaction_warning",
         ours: COMPACTION_WARNING,
         real_sha1: "ab5f5031134e0f027f5376dd05535976f5b8517f",
         old_only: true,
+        new_only: false,
+    },
+    KnownText {
+        id: "content_filter_guidance",
+        ours: CONTENT_FILTER_GUIDANCE,
+        real_sha1: "1a49ab108cfa7080cbeb9c6f020ab9a23748e487",
+        old_only: false,
+        new_only: true,
+    },
+    KnownText {
+        id: "rerouted_warning",
+        ours: REROUTED_WARNING,
+        real_sha1: "484ea8111897e5e3813c2498214d1e5a12b53953",
+        old_only: false,
+        new_only: false,
     },
 ];
 
@@ -152,6 +190,8 @@ mod tests {
                 ("update_plan", 157, 160),
                 ("view_image", 124, 124),
                 ("compaction_warning", 157, 157),
+                ("content_filter_guidance", 408, 410),
+                ("rerouted_warning", 279, 279),
             ]
         );
         assert!(KNOWN.iter().all(|known| known.ours.is_ascii()));

@@ -134,6 +134,11 @@ pub fn estimate_text(text: &str) -> i64 {
     (text.len() as u64).div_ceil(4) as i64
 }
 
+/// Tokens of the images of a message, as a remote compaction counts them.
+pub fn image_tokens(item: &Item) -> u64 {
+    image_urls(item).len() as u64 * IMAGE_BYTES.div_ceil(4)
+}
+
 fn encrypted_len(item: &Item) -> u64 {
     item.payload
         .get("encrypted_content")
@@ -150,7 +155,12 @@ fn json_bytes(item: &Item) -> u64 {
     let whole = stored.to_string().len() as u64;
     image_urls(item)
         .into_iter()
-        .fold(whole, |bytes, url| bytes - url.len() as u64 + IMAGE_BYTES)
+        .fold(whole, |bytes, url| bytes - data_len(url) + IMAGE_BYTES)
+}
+
+/// Bytes of a data URL behind its comma.
+fn data_len(url: &str) -> u64 {
+    url.split_once(',').map_or(0, |(_, data)| data.len() as u64)
 }
 
 fn image_urls(item: &Item) -> Vec<&str> {

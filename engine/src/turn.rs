@@ -11,7 +11,8 @@ use crate::items::{self, Item};
 use crate::ports::{EventStream, StreamStep};
 use crate::request::{self, Addresses, Purpose};
 use crate::rollout::{self, TurnTimes};
-use crate::session::Session;
+use crate::session::{Remarks, Session};
+use crate::settings::Settings;
 use crate::texts;
 use crate::tokens::Usage;
 
@@ -25,6 +26,10 @@ pub(crate) struct Turn {
     pub(crate) first_token_ms: Option<u64>,
     pub(crate) output_schema: Option<Value>,
     last_agent_message: Option<String>,
+    /// State that the provider gave to this turn.
+    pub(crate) state: Option<String>,
+    /// The client was told that another model answers.
+    pub(crate) rerouted: bool,
 }
 
 /// How a turn ended.
@@ -49,6 +54,7 @@ impl Session {
         let mut turn = self.start_turn(output_schema, true);
         let span = info_span!("turn", turn = %turn.id, profile = self.profile.release);
         let result = self.turn_body(&mut turn, input).instrument(span).await;
+        self.remarks = Remarks::default();
         self.end_turn(&turn, result)
     }
 
@@ -81,14 +87,14 @@ impl Session {
             first_token_ms: None,
             output_schema,
             last_agent_message: None,
+            state: None,
+            rerouted: false,
         }
     }
 
     async fn turn_body(&mut self, turn: &mut Turn, input: Vec<Value>) -> Result<(), Failure> {
         let order = (!input.is_empty()).then(|| self.take_order());
-        if self.over_limit()
-            && let Err(failure) = self.compact_pre_turn(turn).await
-        {
+        if let Err(failure) = self.compact_pre_turn(turn).await {
             let interrupted = failure.kind == FailureKind::Interrupted;
             let keep = if interrupted {
                 self.profile.keeps_text_after_interrupted_pre_turn
@@ -135,10 +141,8 @@ impl Session {
                 return Ok(());
             }
         }
-        Err(Failure {
-            kind: FailureKind::Rejected,
-            message: format!("the turn made {SAMPLINGS_MAX} samplings (SAMPLINGS_MAX)"),
-        })
+        let message = format!("the turn made {SAMPLINGS_MAX} samplings (SAMPLINGS_MAX)");
+        Err(Failure::rejected(message))
     }
 
     fn take_input(&mut self) -> Vec<(u64, Vec<Value>)> {
@@ -157,7 +161,13 @@ impl Session {
             match self.sample_once(turn).await {
                 Ok(sampled) => return Ok(sampled),
                 Err(failure) => {
-                    if attempt >= self.settings.stream_max_retries || !retryable(&failure) {
+                    if failure.kind == FailureKind::ContentFilter
+                        && self.profile.guides_after_content_filter
+                    {
+                        self.guide_after_content_filter(turn);
+                    }
+                    if attempt >= self.settings.stream_max_retries || !failure.repeats_stream() {
+                        self.account_for(&failure);
                         return Err(failure);
                     }
                     attempt += 1;
@@ -167,16 +177,14 @@ impl Session {
         }
     }
 
-    /// Tells the client about a retry and lets the backoff pass.
-    pub(crate) fn announce_retry(&mut self, attempt: u64, failure: &Failure) {
-        let limit = self.settings.stream_max_retries;
-        self.ports.observer.event(Event::Error {
-            message: format!("Reconnecting... {attempt}/{limit}"),
-            will_retry: true,
-            code: json!({"responseStreamDisconnected": {"httpStatusCode": null}}),
-        });
-        debug!(%attempt, message = %failure.message, "retrying");
-        self.ports.clock.wait(200 << (attempt - 1).min(10));
+    /// What a failed turn says of window and plan.
+    fn account_for(&mut self, failure: &Failure) {
+        if failure.kind == FailureKind::ContextWindowExceeded {
+            self.fill_window();
+        } else if failure.kind == FailureKind::PlanLimit {
+            self.rate_limits_seen = true;
+            self.emit_token_count();
+        }
     }
 
     async fn sample_once(&mut self, turn: &mut Turn) -> Result<Sampled, Failure> {
@@ -187,7 +195,7 @@ impl Session {
         // A steer made while nothing was streaming cuts the next stream before it opens.
         let cut = self.instant_interrupt() && self.inbox.take_cut();
         debug!(items = prompt.len(), "asking the model");
-        let mut stream = self.open(built).await?;
+        let mut stream = self.open_turn(turn, built).await?;
         if cut {
             return Ok(Sampled {
                 needs_follow_up: true,
@@ -217,6 +225,18 @@ impl Session {
         prompt: &[Item],
         schema: Option<&Value>,
     ) -> crate::ports::Request {
+        self.build_for(&self.settings, turn, purpose, prompt, schema)
+    }
+
+    /// Builds a request with other settings than the turn's.
+    pub(crate) fn build_for(
+        &self,
+        settings: &Settings,
+        turn: &Turn,
+        purpose: &Purpose,
+        prompt: &[Item],
+        schema: Option<&Value>,
+    ) -> crate::ports::Request {
         let at = Addresses {
             thread: &self.thread,
             turn: &turn.id,
@@ -225,33 +245,9 @@ impl Session {
             history_initialization: self.history_initialization,
             turn_started_ms: turn.started_ms,
             base_id: &self.base_id,
+            client_metadata: &self.remarks.metadata,
         };
-        request::build(&self.settings, &self.profile, &at, purpose, prompt, schema)
-    }
-
-    /// Opens a stream, with the request's own retries.
-    pub(crate) async fn open(
-        &mut self,
-        request: crate::ports::Request,
-    ) -> Result<Box<dyn EventStream>, Failure> {
-        let mut attempt = 0;
-        loop {
-            match self.ports.sampler.sample(request.clone()).await {
-                Ok(stream) => return Ok(stream),
-                Err(failure) => {
-                    let failure = Failure::from_http(&failure, &self.profile);
-                    let again = !matches!(
-                        failure.kind,
-                        FailureKind::InvalidRequest | FailureKind::TooManyRequests
-                    );
-                    if attempt >= self.settings.request_max_retries || !again {
-                        return Err(failure);
-                    }
-                    self.ports.clock.wait(200 << attempt.min(10));
-                    attempt += 1;
-                }
-            }
-        }
+        request::build(settings, &self.profile, &at, purpose, prompt, schema)
     }
 
     /// Reads events until the response ends, the client stops it or a steer cuts it.
@@ -278,11 +274,7 @@ impl Session {
             };
             let event = match step {
                 StreamStep::Event(event) => event,
-                StreamStep::End => {
-                    return Err(Failure::disconnected(
-                        "stream closed before response.completed",
-                    ));
-                }
+                StreamStep::End(end) => return Err(Failure::from_end(end)),
             };
             if let Some(end) = self.handle_event(turn, &event, calls)? {
                 return Ok(end);
@@ -308,17 +300,21 @@ impl Session {
             Some("response.completed") => {
                 let response = &event["response"];
                 let Some(id) = response["id"].as_str() else {
-                    return Err(Failure::disconnected("failed to parse ResponseCompleted"));
+                    return Err(Failure::disconnected(
+                        "failed to parse ResponseCompleted: missing field `id`",
+                    ));
                 };
-                self.counters.sampled = calls.asked;
                 let usage = Usage::from_response(&response["usage"]);
-                self.record_usage(usage, &turn.id, id);
+                let window = self.settings.effective_window();
+                self.record_usage(usage, window, &turn.id, id);
                 Ok(Some(StreamEnd {
                     asks_again: response["end_turn"] == json!(false),
                 }))
             }
-            Some("response.failed") => Err(Failure::from_failed(&event["response"])),
-            Some("response.incomplete") => Err(Failure::from_incomplete(&event["response"])),
+            Some("response.failed") => Err(Failure::from_failed(&event["response"], &self.profile)),
+            Some("response.incomplete") => {
+                Err(Failure::from_incomplete(&event["response"], &self.profile))
+            }
             _ => Ok(None),
         }
     }
@@ -380,13 +376,10 @@ impl Session {
             TurnEnd::Completed | TurnEnd::Interrupted => None,
         };
         if let Some(failure) = failure {
-            if failure.kind == FailureKind::ContextWindowExceeded {
-                self.fill_window();
-            }
             self.ports.observer.event(Event::Error {
                 message: failure.message.clone(),
                 will_retry: false,
-                code: failure.client_code(),
+                code: failure.client_code(&self.profile),
             });
         }
         let last = turn
@@ -407,13 +400,14 @@ impl Session {
         self.ports.observer.event(Event::TurnEnded {
             turn: turn.id.clone(),
             status,
-            error: failure.map(|failure| (failure.message.clone(), failure.client_code())),
+            error: failure
+                .map(|failure| (failure.message.clone(), failure.client_code(&self.profile))),
         });
         end
     }
 
     /// Window-full accounting after a context-length failure (compaction.md §2.4).
-    fn fill_window(&mut self) {
+    pub(crate) fn fill_window(&mut self) {
         let Some(window) = self.settings.effective_window() else {
             return;
         };
@@ -427,6 +421,8 @@ impl Session {
             total: (window - before).max(0),
             ..Usage::default()
         };
+        info.includes_reasoning = None;
+        info.window = Some(window);
         self.history.mark_covered();
         self.emit_token_count();
     }
@@ -450,23 +446,4 @@ impl Session {
 /// How a stream ended without failure.
 struct StreamEnd {
     asks_again: bool,
-}
-
-/// Whether a stream is opened again after this failure of an ordinary turn.
-fn retryable(failure: &Failure) -> bool {
-    match failure.kind {
-        FailureKind::StreamDisconnected
-        | FailureKind::ConnectionFailed
-        | FailureKind::InternalServerError
-        | FailureKind::UnexpectedStatus(_)
-        | FailureKind::RateLimited => true,
-        FailureKind::ContextWindowExceeded
-        | FailureKind::InvalidRequest
-        | FailureKind::TooManyRequests
-        | FailureKind::Incomplete
-        | FailureKind::UsageLimit
-        | FailureKind::Overloaded
-        | FailureKind::Rejected
-        | FailureKind::Interrupted => false,
-    }
 }

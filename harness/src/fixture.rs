@@ -83,6 +83,7 @@ pub(crate) fn with_texts(salt: u32, texts: &Texts) -> Recording {
             home,
             models: vec![(slug(salt), "main".into())],
             installation_id: u(99),
+            base_url: format!("http://127.0.0.1:{}/c{salt:06}/v1", 30000 + salt % 999),
         },
     }
 }
@@ -154,6 +155,7 @@ fn exchange(salt: u32, kind: &str, window: i64, turn: u32, input: &[&Value]) -> 
         headers: headers.map(|(k, v)| (k.to_owned(), v)).to_vec(),
         body,
         reply: Some("step 1 reply 1".into()),
+        answer: None,
     }
 }
 

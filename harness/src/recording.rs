@@ -3,6 +3,7 @@
 //! A recording is what a driver hands on; it is not masked. Real fixed texts are already replaced
 //! by ours (`texts.rs`), so nothing of Codex's wording is ever stored.
 
+use mock_provider::script::HANDSHAKE_METHOD;
 use serde_json::Value;
 
 /// Everything that was captured of one case.
@@ -21,7 +22,7 @@ pub struct Recording {
 /// One request and the label of the reply that answered it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exchange {
-    /// `POST`, `GET`.
+    /// `POST`; `GET` for the opening of a WebSocket, `WS` for a frame of it.
     pub method: String,
     /// Path and query below the base URL, for instance `/responses`.
     pub path: String,
@@ -31,6 +32,24 @@ pub struct Exchange {
     pub body: Vec<u8>,
     /// Label of the reply (`step 1 reply 2`); `None` for an unscripted request.
     pub reply: Option<String>,
+    /// The response that the provider keeps, if it was completed.
+    pub answer: Option<Answer>,
+}
+
+impl Exchange {
+    /// Whether it opens a WebSocket.
+    pub fn is_handshake(&self) -> bool {
+        self.method == HANDSHAKE_METHOD
+    }
+}
+
+/// A completed response: what a later request may stand on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// Id of the response.
+    pub response_id: String,
+    /// Its finished items, as the provider sent them.
+    pub items: Vec<Value>,
 }
 
 /// One rollout file.
@@ -53,6 +72,8 @@ pub struct Places {
     pub models: Vec<(String, String)>,
     /// The installation id of the run.
     pub installation_id: String,
+    /// Base URL of the provider.
+    pub base_url: String,
 }
 
 /// One event that the client saw: the race-free subset of the notifications.
@@ -96,6 +117,15 @@ pub enum ClientEvent {
         last: Value,
         /// Effective window in tokens.
         window: Option<i64>,
+    },
+    /// Another model answered than the one that was asked.
+    ModelRerouted {
+        /// The model asked.
+        from: String,
+        /// The model that answered.
+        to: String,
+        /// `reason` of the notification.
+        reason: String,
     },
     /// A warning.
     Warning {

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::journal::{Entry, Journal, Request};
-use crate::script::{Planned, Problem, Script, ScriptedReply, is_compact_path};
+use crate::script::{FRAME_METHOD, Planned, Problem, Script, ScriptedReply, is_compact_path};
 
 /// A stream that waits. Dropping `release` also releases it.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub(crate) struct Case {
     script: Mutex<Script>,
     journal: Mutex<Journal>,
     gates: mpsc::UnboundedSender<GateReached>,
+    /// Requests answered so far.
+    answered: watch::Sender<usize>,
     closed: watch::Sender<bool>,
 }
 
@@ -43,6 +45,7 @@ impl Case {
                 ("POST", path) if path.ends_with("/responses") || is_compact_path(path) => {
                     script.next(&request)
                 }
+                (FRAME_METHOD, path) if path.ends_with("/responses") => script.next(&request),
                 ("GET", path) if path.ends_with("/models") => {
                     Planned::unlabelled(200, &json!({"models": []}))
                 }
@@ -51,7 +54,17 @@ impl Case {
         };
         tracing::debug!(path = request.path, reply = planned.label, "answered");
         let number = lock(&self.journal).push(request, planned.label.clone());
+        self.answered.send_modify(|count| *count += 1);
         (number, planned)
+    }
+
+    /// Notes the opening of a WebSocket; an answer means that it is not accepted as it is.
+    pub(crate) fn handshake(&self, request: Request) -> Option<Planned> {
+        let planned = lock(&self.script).handshake(&request);
+        let label = planned.as_ref().and_then(|planned| planned.label.clone());
+        lock(&self.journal).push(request, label);
+        self.answered.send_modify(|count| *count += 1);
+        planned
     }
 
     pub(crate) fn note_client_left(&self, number: usize) {
@@ -88,6 +101,7 @@ impl Registry {
             script: Mutex::default(),
             journal: Mutex::default(),
             gates,
+            answered: watch::Sender::new(0),
             closed: watch::Sender::new(false),
         });
         lock(&self.cases).insert(key.to_owned(), Arc::clone(&case));
@@ -143,6 +157,15 @@ impl CaseHandle {
     /// What was received so far.
     pub fn journal(&self) -> Vec<Entry> {
         lock(&self.case.journal).entries().to_vec()
+    }
+
+    /// Waits until what a client sends before its first turn is answered.
+    pub async fn early_answered(&self) {
+        let mut answered = self.case.answered.subscribe();
+        // The sender lives as long as the case that this handle holds.
+        let _ = answered
+            .wait_for(|_| !lock(&self.case.script).waits_for_prewarm())
+            .await;
     }
 
     /// The next gate that a stream waits at. Cancelling the wait loses nothing.

@@ -13,3 +13,4 @@ pub mod memory;
 mod reach;
 pub mod script;
 pub mod sse;
+mod websocket;

@@ -1,4 +1,5 @@
-//! Replies over live streams on axum: gates, cuts, stalls and dropped connections.
+//! Replies over live streams on axum: gates, cuts, stalls and dropped connections. A WebSocket is
+//! opened here and served by `websocket.rs`.
 //!
 //! A cut breaks the connection inside the body, after everything before it was flushed. A dropped
 //! connection is a body that fails at once: nothing was flushed by then, so the client sees no
@@ -10,7 +11,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body as AxumBody, to_bytes};
-use axum::extract::{Request as AxumRequest, State};
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::{FromRequestParts as _, Request as AxumRequest, State};
+use axum::http::request::Parts;
 use axum::response::Response;
 use axum::serve::ListenerExt as _;
 use bytes::Bytes;
@@ -21,13 +24,15 @@ use tokio::task::JoinHandle;
 
 use crate::case::{Case, CaseHandle, Registry};
 use crate::journal::Request;
-use crate::script::{Body, Ending, Planned, ScriptedReply, compact_body, is_compact_path};
-use crate::sse;
+use crate::script::{
+    Body, Ending, HANDSHAKE_METHOD, Planned, ScriptedReply, compact_body, is_compact_path,
+};
+use crate::{sse, websocket};
 
 /// Largest request body.
-const REQUEST_BODY_BYTES_MAX: usize = 512 * 1024 * 1024;
+pub(crate) const REQUEST_BODY_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Longest stall; a case that ends earlier ends the stall.
-const STALL_MAX: Duration = Duration::from_mins(10);
+pub(crate) const STALL_MAX: Duration = Duration::from_mins(10);
 
 /// A server of live streams.
 #[derive(Debug)]
@@ -98,7 +103,7 @@ pub async fn serve(
     Ok(())
 }
 
-async fn handle(State(registry): State<Registry>, request: AxumRequest) -> Response {
+pub(crate) async fn handle(State(registry): State<Registry>, request: AxumRequest) -> Response {
     let path = request
         .uri()
         .path_and_query()
@@ -107,20 +112,20 @@ async fn handle(State(registry): State<Registry>, request: AxumRequest) -> Respo
     let Some((case, path)) = registry.find(&path) else {
         return whole(&Planned::error(404, "no such case").body);
     };
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    let headers = headers_of(&parts);
+    if let Ok(upgrade) = WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
+        let received = Request {
+            method: HANDSHAKE_METHOD.to_owned(),
+            path,
+            headers,
+            body: Bytes::new(),
+        };
+        return websocket::open(upgrade, &case, received);
+    }
     let Ok(body) = to_bytes(body, REQUEST_BODY_BYTES_MAX).await else {
         return whole(&Planned::error(400, "request body could not be read").body);
     };
-    let headers = parts
-        .headers
-        .iter()
-        .map(|(name, value)| {
-            (
-                name.as_str().to_owned(),
-                String::from_utf8_lossy(value.as_bytes()).into_owned(),
-            )
-        })
-        .collect();
     let received = Request {
         method: parts.method.to_string(),
         path: path.clone(),
@@ -162,7 +167,19 @@ async fn handle(State(registry): State<Registry>, request: AxumRequest) -> Respo
     }
 }
 
-fn whole(body: &Body) -> Response {
+fn headers_of(parts: &Parts) -> Vec<(String, String)> {
+    let headers = parts.headers.iter();
+    headers
+        .map(|(name, value)| {
+            (
+                name.as_str().to_owned(),
+                String::from_utf8_lossy(value.as_bytes()).into_owned(),
+            )
+        })
+        .collect()
+}
+
+pub(crate) fn whole(body: &Body) -> Response {
     match body {
         Body::Http {
             status,
@@ -234,7 +251,8 @@ impl LiveStream {
                 self.ours_to_end = true;
                 return None;
             }
-            Ending::Complete | Ending::Cut { .. } | Ending::Stall { .. } => {}
+            Ending::Complete | Ending::Close { .. } | Ending::Cut { .. } | Ending::Stall { .. } => {
+            }
         }
         let Some(event) = self.events.get(self.sent) else {
             self.ours_to_end = true;

@@ -59,6 +59,14 @@ impl MemoryProvider {
         self.script.end_step()
     }
 
+    /// Notes the opening of a WebSocket; a reply means that it is not accepted as it is.
+    pub fn handshake(&mut self, request: Request) -> Option<MemoryReply> {
+        let planned = self.script.handshake(&request);
+        let label = planned.as_ref().and_then(|planned| planned.label.clone());
+        self.journal.push(request, label);
+        planned.map(|planned| to_reply(planned, false))
+    }
+
     /// Answers a request and notes it.
     pub fn respond(&mut self, request: Request) -> MemoryReply {
         let kind = Kind::of(&request);

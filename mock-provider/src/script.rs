@@ -54,6 +54,8 @@ pub enum Answers {
     },
     /// A prewarm: a request that generates nothing.
     Prewarm,
+    /// The opening of a WebSocket. Without such a reply at the front it is accepted.
+    Handshake,
 }
 
 /// What is sent.
@@ -105,6 +107,11 @@ pub enum Ending {
         /// Events sent before.
         after_events: usize,
     },
+    /// All events, then a WebSocket close frame; over HTTP the end of the body.
+    Close {
+        /// Close code.
+        code: u16,
+    },
 }
 
 impl ScriptedReply {
@@ -122,6 +129,11 @@ impl ScriptedReply {
     }
 }
 
+/// Method of the request that opens a WebSocket.
+pub const HANDSHAKE_METHOD: &str = "GET";
+/// Method under which a frame of a WebSocket stands in the journal.
+pub const FRAME_METHOD: &str = "WS";
+
 /// What a request is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kind {
@@ -136,6 +148,10 @@ impl Kind {
     pub fn of(request: &Request) -> Self {
         let body = request.json().unwrap_or(Value::Null);
         let model = body.get("model").and_then(Value::as_str).map(str::to_owned);
+        if request.method == HANDSHAKE_METHOD {
+            let answers = Answers::Handshake;
+            return Self { answers, model };
+        }
         let metadata: Value = body
             .pointer("/client_metadata/x-codex-turn-metadata")
             .and_then(Value::as_str)
@@ -178,7 +194,9 @@ impl Answers {
     /// Whether a reply that answers `self` may answer a request of `kind`.
     fn fits(&self, kind: &Answers) -> bool {
         match (self, kind) {
-            (Self::Turn, Self::Turn) | (Self::Prewarm, Self::Prewarm) => true,
+            (Self::Turn, Self::Turn)
+            | (Self::Prewarm, Self::Prewarm)
+            | (Self::Handshake, Self::Handshake) => true,
             (
                 Self::Compaction {
                     implementation,
@@ -198,7 +216,7 @@ impl Answers {
                     && (reason.is_none() || reason == got_reason)
                     && (model.is_none() || model == got_model)
             }
-            (Self::Turn | Self::Prewarm | Self::Compaction { .. }, _) => false,
+            (Self::Turn | Self::Prewarm | Self::Handshake | Self::Compaction { .. }, _) => false,
         }
     }
 }
@@ -208,6 +226,7 @@ impl std::fmt::Display for Answers {
         match self {
             Self::Turn => f.write_str("turn"),
             Self::Prewarm => f.write_str("prewarm"),
+            Self::Handshake => f.write_str("handshake"),
             Self::Compaction {
                 implementation,
                 phase,
@@ -277,6 +296,11 @@ pub struct Planned {
 }
 
 impl Planned {
+    /// Whether it accepts a handshake, with headers of its own.
+    pub(crate) fn accepts_handshake(&self) -> bool {
+        matches!(&self.body, Body::Http { status: 101, .. })
+    }
+
     /// A whole JSON body that no reply scripted.
     pub(crate) fn unlabelled(status: u16, body: &Value) -> Self {
         Self {
@@ -308,6 +332,8 @@ struct Queued {
 #[derive(Debug, Default)]
 pub struct Script {
     queue: VecDeque<Queued>,
+    /// A handshake of this step was refused.
+    refused: bool,
     problems: Vec<Problem>,
 }
 
@@ -315,6 +341,7 @@ impl Script {
     /// Starts a step with its replies; whatever the step before left over becomes a problem.
     pub fn begin_step(&mut self, replies: Vec<ScriptedReply>) {
         self.end_step();
+        self.refused = false;
         self.queue = replies
             .into_iter()
             .filter(|reply| reply.attempts > 0)
@@ -339,6 +366,25 @@ impl Script {
             .into_iter()
             .map(|queued| queued.reply.label)
             .collect()
+    }
+
+    /// The scripted answer to the opening of a WebSocket; `None` accepts it and consumes nothing.
+    pub fn handshake(&mut self, request: &Request) -> Option<Planned> {
+        let front = self.queue.front()?;
+        if front.reply.answers != Answers::Handshake {
+            return None;
+        }
+        let planned = self.next(request);
+        self.refused |= !planned.accepts_handshake();
+        Some(planned)
+    }
+
+    /// Whether a reply to what a client sends before its first turn still waits. A client whose
+    /// handshake was refused tries again only in the turn.
+    pub fn waits_for_prewarm(&self) -> bool {
+        let early =
+            |front: &Queued| matches!(front.reply.answers, Answers::Handshake | Answers::Prewarm);
+        !self.refused && self.queue.front().is_some_and(early)
     }
 
     /// The reply to a request.

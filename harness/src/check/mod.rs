@@ -5,10 +5,12 @@
 
 mod append_only_prefix;
 mod context_once;
+mod delta_anchor;
 mod item_ids;
 mod ordinals;
 mod pairing;
 
+use mock_provider::script::FRAME_METHOD;
 use serde_json::Value;
 
 use crate::mask::{Masked, MaskedRequest};
@@ -29,6 +31,9 @@ impl std::fmt::Debug for Checker {
         f.write_str(self.id)
     }
 }
+
+/// The one checker that reads deltas as they were sent.
+const DELTA_ANCHOR: &str = "delta_anchor";
 
 /// All checkers. When adding one: a file, a row here, a test that trips it and one that passes.
 pub fn all() -> &'static [Checker] {
@@ -58,6 +63,11 @@ pub fn all() -> &'static [Checker] {
             law: "rollout ordinals have neither gap nor repeat",
             run: ordinals::check,
         },
+        Checker {
+            id: DELTA_ANCHOR,
+            law: "a delta and the response it stands on make the full request",
+            run: delta_anchor::check,
+        },
     ]
 }
 
@@ -71,7 +81,7 @@ pub fn run_all(masked: &Masked) -> Vec<Finding> {
 
 /// Runs one checker.
 pub fn run(checker: &Checker, masked: &Masked) -> Vec<Finding> {
-    (checker.run)(masked)
+    violations(checker, masked)
         .into_iter()
         .map(|message| Finding {
             id: format!("checker.{}", checker.id),
@@ -80,11 +90,24 @@ pub fn run(checker: &Checker, masked: &Masked) -> Vec<Finding> {
         .collect()
 }
 
+/// What a checker says; all but one see every request in full.
+fn violations(checker: &Checker, masked: &Masked) -> Vec<String> {
+    let framed = masked
+        .wire
+        .iter()
+        .any(|request| request.method == FRAME_METHOD);
+    if framed && checker.id != DELTA_ANCHOR {
+        (checker.run)(&delta_anchor::whole(masked))
+    } else {
+        (checker.run)(masked)
+    }
+}
+
 /// Whether the named checker fires.
 pub fn fires(id: &str, masked: &Masked) -> bool {
     all()
         .iter()
-        .any(|checker| checker.id == id && !(checker.run)(masked).is_empty())
+        .any(|checker| checker.id == id && !violations(checker, masked).is_empty())
 }
 
 /// Input items of a request.

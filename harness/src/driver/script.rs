@@ -1,10 +1,11 @@
 //! What both drivers share: replies as the provider takes them, and its problems as findings.
 
+use mock_provider::journal::Entry;
 use mock_provider::script;
 
 use super::codex::slug;
-use crate::recording::Finding;
-use crate::scenario::plan::{Answers, Ending, Plan, PlanReply, PlanStep, ReplyBody};
+use crate::recording::{Answer, Finding};
+use crate::scenario::plan::{Action, Answers, Ending, Plan, PlanReply, PlanStep, ReplyBody};
 use crate::texts::Calibration;
 
 /// A reply as the provider takes it, with the real texts.
@@ -16,6 +17,7 @@ pub(crate) fn scripted(
     let answers = match &reply.answers {
         Answers::Turn => script::Answers::Turn,
         Answers::Prewarm => script::Answers::Prewarm,
+        Answers::Handshake => script::Answers::Handshake,
         Answers::Compaction {
             implementation,
             phase,
@@ -49,6 +51,7 @@ pub(crate) fn scripted(
                 Ending::Complete => script::Ending::Complete,
                 Ending::Cut { after_events } => script::Ending::Cut { after_events },
                 Ending::Stall { after_events } => script::Ending::Stall { after_events },
+                Ending::Close { code } => script::Ending::Close { code },
             },
             gate_after_events: reply.gate.as_ref().map(|gate| gate.after_events),
         },
@@ -61,8 +64,7 @@ pub(crate) fn scripted(
             headers: headers.clone(),
             body: calibration.to_real(body),
         },
-        // Such a plan is refused before it runs.
-        ReplyBody::DropConnection | ReplyBody::Later(_) => script::Body::DropConnection,
+        ReplyBody::DropConnection => script::Body::DropConnection,
     };
     script::ScriptedReply {
         label: reply.label.clone(),
@@ -70,6 +72,35 @@ pub(crate) fn scripted(
         attempts: reply.attempts,
         body,
     }
+}
+
+/// The response that the provider keeps, if the client has read all of it.
+pub(crate) fn answer(plan: &Plan, entry: &Entry) -> Option<Answer> {
+    let label = entry.reply.as_ref().filter(|_| !entry.client_left);
+    let replies = plan.steps.iter().flat_map(|step| &step.replies);
+    let reply = replies
+        .into_iter()
+        .find(|reply| Some(&reply.label) == label)?;
+    let gate = reply.gate.iter().flat_map(|gate| &gate.actions);
+    if gate.into_iter().any(|action| *action == Action::Interrupt) {
+        return None;
+    }
+    let ReplyBody::Stream {
+        events,
+        ending: Ending::Complete,
+        ..
+    } = &reply.body
+    else {
+        return None;
+    };
+    let of = |kind: &'static str| events.iter().filter(move |event| event["type"] == kind);
+    let completed = of("response.completed").next()?;
+    Some(Answer {
+        response_id: completed["response"]["id"].as_str()?.to_owned(),
+        items: of("response.output_item.done")
+            .map(|event| event["item"].clone())
+            .collect(),
+    })
 }
 
 /// A problem of the script as a finding of a step.

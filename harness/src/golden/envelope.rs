@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use mock_provider::script::FRAME_METHOD;
 use serde_json::{Map, Value, json};
 
 use super::fold::{hole_value, same};
@@ -21,6 +22,8 @@ pub const ENVELOPE_SCENARIOS: &[&str] = &[
     "compaction/local/story_compacts_before_the_next_turn",
     "compaction/local/story_compacts_in_the_middle_of_the_turn",
     "compaction/local/story_compacts_when_the_user_asks",
+    // Of this one only the handshake and the frames are taken.
+    "transport/asks_over_a_websocket",
 ];
 
 /// Where a version puts base instructions.
@@ -57,6 +60,8 @@ pub struct Policy {
 impl Policy {
     /// Built-in tools of a kind of request.
     pub fn tools(&self, kind: &str) -> &[Value] {
+        // A prewarm lists what the turn will list.
+        let kind = if kind == "prewarm" { "turn" } else { kind };
         self.tools.get(kind).map_or(&[], Vec::as_slice)
     }
 }
@@ -66,7 +71,7 @@ impl Policy {
 pub struct Envelope {
     /// How bodies differ as a whole.
     pub policy: Policy,
-    /// Templates of requests by kind.
+    /// Templates of requests by kind; those of frames under `websocket KIND`.
     pub wire: BTreeMap<String, Value>,
     /// Templates of rollout records by kind.
     pub rollout: BTreeMap<String, Value>,
@@ -102,19 +107,22 @@ const OWN: &[&str] = &[
 impl Envelope {
     /// Takes the envelope of a version from the recordings of [`ENVELOPE_SCENARIOS`].
     pub fn build(recordings: &[&Masked]) -> Self {
-        let requests = || recordings.iter().flat_map(|m| m.wire.iter());
+        let (framed, plain): (Vec<&Masked>, Vec<&Masked>) = recordings
+            .iter()
+            .partition(|m| m.wire.iter().any(|r| r.method == FRAME_METHOD));
         let mut envelope = Self {
-            policy: policy(requests()),
+            policy: policy(plain.iter().flat_map(|m| m.wire.iter())),
             ..Self::default()
         };
-        for request in requests() {
+        for request in plain.iter().chain(&framed).flat_map(|m| m.wire.iter()) {
             if let Some(lifted) = wire::lift(request, &envelope) {
-                let known = envelope.wire.remove(&request.kind);
+                let name = wire::template_name(&request.kind, &request.method);
+                let known = envelope.wire.remove(&name);
                 let merged = merge(known, &lifted.rest, false);
-                envelope.wire.insert(request.kind.clone(), merged);
+                envelope.wire.insert(name, merged);
             }
         }
-        for file in recordings.iter().flat_map(|m| &m.rollouts) {
+        for file in plain.iter().flat_map(|m| &m.rollouts) {
             for (kind, record) in rollout::skeletons(file) {
                 let known = envelope.rollout.remove(&kind);
                 envelope.rollout.insert(kind, merge(known, &record, true));

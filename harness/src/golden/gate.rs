@@ -339,6 +339,8 @@ impl Gate {
             wire: super::render::read_wire(&doc(Stream::Wire)?, envelope, &none)?,
             rollouts: super::render::read_rollouts(&doc(Stream::Rollout)?, envelope, &none)?,
             events: super::render::read_events(&doc(Stream::Events)?, &none)?,
+            // A golden holds requests alone.
+            answers: Vec::new(),
         })
     }
 }

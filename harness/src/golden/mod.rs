@@ -12,6 +12,7 @@ pub mod diff;
 pub mod envelope;
 pub mod fold;
 pub mod gate;
+mod handshake;
 mod itemids;
 pub mod render;
 pub mod review;

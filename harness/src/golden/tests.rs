@@ -236,6 +236,7 @@ proptest! {
             wire: bodies.iter().map(request).collect(),
             rollouts: vec![MaskedRollout { name: "r".into(), records: bodies.clone() }],
             events: bodies,
+            ..Masked::default()
         };
         assert_lossless(&masked, &envelope());
     }

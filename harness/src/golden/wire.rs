@@ -4,16 +4,21 @@
 //! compares; where the short form would lose anything, the request stands verbatim. So nothing can
 //! hide between envelope and golden.
 
+use mock_provider::script::FRAME_METHOD;
 use serde_json::{Map, Value, json};
 
 use super::envelope::{BasePlace, Envelope, ItemIds};
 use super::fold::{fold, same, unfold};
+use super::handshake;
 use super::itemids::Numbering;
 use crate::mask::MaskedRequest;
 use crate::mask::text::{escape_key, unescape_key};
 
 const RESERVED: &[&str] = &["same_as"];
 const METADATA: &str = "/client_metadata/x-codex-turn-metadata/$json";
+const PREVIOUS: &str = "previous_response_id";
+/// Kind of the request that opens a WebSocket.
+const HANDSHAKE: &str = "handshake";
 
 /// A request as one value: `method`, `path`, `headers`, `body`.
 pub fn value_of(request: &MaskedRequest) -> Value {
@@ -59,11 +64,13 @@ pub fn request_of(kind: &str, value: &Value) -> Option<MaskedRequest> {
 /// What is lifted out of a request before it is folded.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Lifted {
-    turn: Option<String>,
-    window: Option<String>,
-    model: Option<String>,
-    compaction: Option<Value>,
-    base: Option<String>,
+    pub(super) turn: Option<String>,
+    pub(super) window: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) compaction: Option<Value>,
+    pub(super) base: Option<String>,
+    /// The response that a frame stands on.
+    pub(super) previous: Option<String>,
     pub(crate) tools: Vec<Value>,
     pub(crate) input: Vec<Value>,
     /// The request with holes where the lifted values were.
@@ -74,6 +81,8 @@ pub(crate) struct Lifted {
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     number: usize,
+    /// Number of the request that `input` is from.
+    from: usize,
     input: Vec<Value>,
     tools: Option<(usize, Vec<Value>)>,
     base: Option<(usize, String)>,
@@ -104,6 +113,7 @@ impl Memory {
     fn fork(&self) -> Self {
         Self {
             number: self.number,
+            from: self.from,
             input: self.input.clone(),
             tools: self.tools.clone(),
             base: self.base.clone(),
@@ -114,13 +124,21 @@ impl Memory {
 
 /// Takes apart a request; `None` if it has not the shape of a sampling request.
 pub(crate) fn lift(request: &MaskedRequest, envelope: &Envelope) -> Option<Lifted> {
+    if request.kind == HANDSHAKE {
+        return handshake::lift(request);
+    }
     let mut rest = value_of(request);
     let mut lifted = Lifted::default();
+    let framed = request.method == FRAME_METHOD;
     let body = rest.get_mut("body")?.as_object_mut()?;
     let Some(Value::Array(input)) = body.insert("input".into(), json!([])) else {
         return None;
     };
     lifted.input = input;
+    if framed && stands_before_input(body) {
+        let previous = body.shift_remove(PREVIOUS);
+        lifted.previous = previous.and_then(|id| id.as_str().map(str::to_owned));
+    }
     match envelope.policy.base {
         BasePlace::Instructions => match body.get_mut("instructions") {
             Some(Value::String(text)) => {
@@ -144,17 +162,45 @@ pub(crate) fn lift(request: &MaskedRequest, envelope: &Envelope) -> Option<Lifte
             lifted.tools = tools.split_off(prefix.len());
         }
     }
-    lift_names(&mut rest, &mut lifted);
+    lift_names(&mut rest, &mut lifted, framed);
     lifted.rest = rest;
     Some(lifted)
 }
 
+/// Whether a text `previous_response_id` stands directly before the input.
+fn stands_before_input(body: &Map<String, Value>) -> bool {
+    let place = |key: &str| body.keys().position(|known| known == key);
+    body.get(PREVIOUS).is_some_and(Value::is_string)
+        && place(PREVIOUS).map(|at| at + 1) == place("input")
+}
+
+/// Name of a request's template in the envelope.
+pub(crate) fn template_name(kind: &str, method: &str) -> String {
+    if method == FRAME_METHOD {
+        format!("websocket {kind}")
+    } else {
+        kind.to_owned()
+    }
+}
+
+/// The template of a request; empty where the envelope has none.
+fn template(envelope: &Envelope, kind: &str, framed: bool) -> Value {
+    let method = if framed { FRAME_METHOD } else { "" };
+    let known = envelope.wire.get(&template_name(kind, method));
+    known.cloned().unwrap_or_else(|| json!({}))
+}
+
 /// Turn, window, model and compaction: what a reader wants to see of the metadata.
-fn lift_names(rest: &mut Value, lifted: &mut Lifted) {
+fn lift_names(rest: &mut Value, lifted: &mut Lifted, framed: bool) {
     let text = |v: &Value, at: &str| v.pointer(at).and_then(Value::as_str).map(str::to_owned);
     lifted.turn = text(rest, "/body/client_metadata/turn_id").filter(|t| t.starts_with("<turn:"));
     lifted.model = text(rest, "/body/model").filter(|m| m.starts_with("<model:"));
-    lifted.window = text(rest, "/headers/x-codex-window-id").filter(|w| window_number(w).is_some());
+    let window = if framed {
+        "/body/client_metadata/x-codex-window-id"
+    } else {
+        "/headers/x-codex-window-id"
+    };
+    lifted.window = text(rest, window).filter(|w| window_number(w).is_some());
     if let Some(Value::Object(meta)) = rest.pointer_mut(&format!("/body{METADATA}"))
         && let Some(compaction) = meta.get_mut("compaction")
     {
@@ -164,12 +210,12 @@ fn lift_names(rest: &mut Value, lifted: &mut Lifted) {
     replace_all(rest, &pairs);
 }
 
-fn window_number(window: &str) -> Option<i64> {
+pub(super) fn window_number(window: &str) -> Option<i64> {
     window.rsplit_once(':')?.1.parse().ok()
 }
 
 /// Whole values and the holes that stand for them.
-fn replacements(lifted: &Lifted) -> Vec<(Value, Value, &'static str)> {
+pub(super) fn replacements(lifted: &Lifted) -> Vec<(Value, Value, &'static str)> {
     let mut pairs = Vec::new();
     if let Some(turn) = &lifted.turn {
         pairs.push((json!(turn), json!("<turn>"), ""));
@@ -193,7 +239,7 @@ fn replacements(lifted: &Lifted) -> Vec<(Value, Value, &'static str)> {
     pairs
 }
 
-fn replace_all(value: &mut Value, pairs: &[(Value, Value, &'static str)]) {
+pub(super) fn replace_all(value: &mut Value, pairs: &[(Value, Value, &'static str)]) {
     fn go(value: &mut Value, key: &str, pairs: &[(Value, Value, &'static str)]) {
         match value {
             Value::Object(map) => {
@@ -245,6 +291,10 @@ fn write(kind: &str, lifted: &Lifted, envelope: &Envelope, memory: &Memory) -> V
     let mut put = |key: &str, value: Value| drop(doc.insert(key.to_owned(), value));
     put("request", (memory.number + 1).into());
     put("kind", kind.into());
+    let framed = lifted.rest.get("method").is_some_and(|m| m == FRAME_METHOD);
+    if framed {
+        put("over", "websocket".into());
+    }
     for (key, value) in [
         ("turn", &lifted.turn),
         ("window", &lifted.window),
@@ -269,13 +319,13 @@ fn write(kind: &str, lifted: &Lifted, envelope: &Envelope, memory: &Memory) -> V
         }
         _ => put("tools", Value::Array(lifted.tools.clone())),
     }
-    put("input", write_input(kind, lifted, envelope, memory));
-    let template = envelope
-        .wire
-        .get(kind)
-        .cloned()
-        .unwrap_or_else(|| json!({}));
-    let diff = fold(&lifted.rest, &template);
+    if let Some(previous) = &lifted.previous {
+        put("previous", previous.clone().into());
+    }
+    if kind != HANDSHAKE {
+        put("input", write_input(kind, lifted, envelope, memory));
+    }
+    let diff = fold(&lifted.rest, &template(envelope, kind, framed));
     if diff.as_object().is_none_or(|d| !d.is_empty()) {
         put("rest", diff);
     }
@@ -291,7 +341,7 @@ fn write_input(kind: &str, lifted: &Lifted, envelope: &Envelope, memory: &Memory
         .count();
     let mut out = Vec::new();
     if shared > 0 {
-        out.push(json!({"$same_as": memory.number, "items": format!("0..={}", shared - 1)}));
+        out.push(json!({"$same_as": memory.from, "items": format!("0..={}", shared - 1)}));
     }
     let mut ids = memory.ids.clone();
     ids.begin(&input[..shared], lifted.base.is_some());
@@ -324,11 +374,8 @@ pub(crate) fn read(doc: &Value, envelope: &Envelope, memory: &mut Memory) -> Opt
         return Some(request);
     }
     let text = |key: &str| doc.get(key).and_then(Value::as_str).map(str::to_owned);
-    let template = envelope
-        .wire
-        .get(kind)
-        .cloned()
-        .unwrap_or_else(|| json!({}));
+    let framed = doc.get("over").is_some();
+    let template = template(envelope, kind, framed);
     let rest = unfold(doc.get("rest").unwrap_or(&json!({})), &template)?;
     let mut lifted = Lifted {
         turn: text("turn"),
@@ -345,9 +392,13 @@ pub(crate) fn read(doc: &Value, envelope: &Envelope, memory: &mut Memory) -> Opt
             Some(Value::Array(tools)) => tools.clone(),
             Some(_) => memory.tools.as_ref()?.1.clone(),
         },
+        previous: text("previous"),
         input: Vec::new(),
         rest,
     };
+    if kind == HANDSHAKE {
+        return request_of(kind, &handshake::lower(lifted)?);
+    }
     let base = lifted.base.is_some();
     lifted.input = read_input(kind, doc.get("input")?.as_array()?, base, envelope, memory)?;
     memory.remember(Some(&lifted), None);
@@ -362,6 +413,7 @@ impl Memory {
             .cloned()
             .unwrap_or_default();
         self.input = lifted.map_or(raw, |l| l.input.clone());
+        self.from = self.number;
         let base = lifted.is_some_and(|l| l.base.is_some());
         self.ids.finish(&self.input, base);
         let Some(lifted) = lifted else { return };
@@ -423,16 +475,21 @@ fn read_input(
     Some(input)
 }
 
-/// Puts a request together again. The inverse of [`lift`].
-fn lower(lifted: Lifted, envelope: &Envelope) -> Option<Value> {
-    let mut rest = lifted.rest.clone();
-    let back: Vec<_> = replacements(&lifted)
+/// Puts the names back that [`lift_names`] took out.
+pub(super) fn lower_names(rest: &mut Value, lifted: &Lifted) {
+    let back: Vec<_> = replacements(lifted)
         .into_iter()
         .map(|(a, b, at)| (b, a, at))
         .collect();
     // `window_number` is tried before the window's name, which has the same hole.
     let (numbers, names): (Vec<_>, Vec<_>) = back.into_iter().partition(|p| !p.2.is_empty());
-    replace_all(&mut rest, &[numbers, names].concat());
+    replace_all(rest, &[numbers, names].concat());
+}
+
+/// Puts a request together again. The inverse of [`lift`].
+fn lower(lifted: Lifted, envelope: &Envelope) -> Option<Value> {
+    let mut rest = lifted.rest.clone();
+    lower_names(&mut rest, &lifted);
     if let Some(compaction) = lifted.compaction {
         *rest.pointer_mut(&format!("/body{METADATA}/compaction"))? = compaction;
     }
@@ -450,5 +507,9 @@ fn lower(lifted: Lifted, envelope: &Envelope) -> Option<Value> {
         body.get_mut("tools")?.as_array_mut()?.extend(lifted.tools);
     }
     *body.get_mut("input")? = Value::Array(input);
+    if let Some(previous) = lifted.previous {
+        let at = body.keys().position(|key| key == "input")?;
+        insert_at(body, at, PREVIOUS, previous.into());
+    }
     Some(rest)
 }

@@ -48,6 +48,9 @@ fn object(event: &ClientEvent) -> Value {
         } => {
             json!({"event": "token_usage", "total": total, "last": last, "window": window})
         }
+        ClientEvent::ModelRerouted { from, to, reason } => json!({
+            "event": "model_rerouted", "model": from, "to": to, "reason": reason,
+        }),
         ClientEvent::Warning { message } => json!({"event": "warning", "message": message}),
         ClientEvent::Error {
             message,

@@ -21,7 +21,7 @@ mod tests;
 
 use serde_json::{Map, Value};
 
-use crate::recording::{Places, Recording};
+use crate::recording::{Answer, Places, Recording};
 
 /// A masked recording: what goldens hold and checkers read.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -32,6 +32,8 @@ pub struct Masked {
     pub rollouts: Vec<MaskedRollout>,
     /// Client events, one object each.
     pub events: Vec<Value>,
+    /// The completed responses to the requests, one for each of `wire`; no golden holds them.
+    pub answers: Vec<Option<Answer>>,
 }
 
 /// One masked request.
@@ -39,7 +41,7 @@ pub struct Masked {
 pub struct MaskedRequest {
     /// `turn`, `compaction`, `prewarm` … as the request says; `other` when it does not.
     pub kind: String,
-    /// HTTP method.
+    /// HTTP method; `WS` for a frame of a WebSocket.
     pub method: String,
     /// Path below the base URL.
     pub path: String,
@@ -120,6 +122,11 @@ pub const MASKS: &[Mask] = &[
         id: "host",
         reason: "the port is chosen by the system",
         apply: values::host,
+    },
+    Mask {
+        id: "websocket_key",
+        reason: "random per handshake",
+        apply: values::websocket_key,
     },
     Mask {
         id: "user_agent",
@@ -215,7 +222,7 @@ pub const STRUCTURAL: &[(&str, &str)] = &[
     ),
     (
         "places",
-        "workspace and home lie anywhere; replaced in every text",
+        "workspace, home and provider lie anywhere; replaced in every text",
     ),
 ];
 
@@ -251,10 +258,17 @@ pub fn mask(recording: &Recording) -> Masked {
         .into_iter()
         .map(|e| events::event(e, &mut state))
         .collect();
+    // Last, so that what only they hold is numbered behind everything that a golden shows.
+    let answers = recording
+        .journal
+        .iter()
+        .map(|e| Some(wire::answer(e.answer.as_ref()?, &mut state)))
+        .collect();
     Masked {
         wire,
         rollouts,
         events,
+        answers,
     }
 }
 

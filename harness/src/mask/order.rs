@@ -117,6 +117,7 @@ pub(crate) fn canonical_events(events: &[ClientEvent]) -> Vec<&ClientEvent> {
             ClientEvent::TurnStarted { .. }
             | ClientEvent::ItemStarted { .. }
             | ClientEvent::ItemCompleted { .. }
+            | ClientEvent::ModelRerouted { .. }
             | ClientEvent::Warning { .. }
             | ClientEvent::Error { .. } => out.push(event),
         }

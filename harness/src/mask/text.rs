@@ -1,4 +1,5 @@
-//! Texts: escaping of what looks like a placeholder, and places (workspace, home) inside texts.
+//! Texts: escaping of what looks like a placeholder, and places (workspace, home, provider) inside
+//! texts.
 
 use crate::recording::Places;
 
@@ -10,6 +11,7 @@ const NAMES: &[&str] = &[
     "item",
     "uuid",
     "installation",
+    "key",
     "time",
     "cwd",
     "home",
@@ -22,6 +24,7 @@ const NAMES: &[&str] = &[
     "seconds",
     "catalog",
     "permissions",
+    "provider",
     "same as body",
     "self",
     "next",
@@ -87,6 +90,7 @@ fn replace_places(text: &str, places: &Places) -> String {
     let mut pairs = [
         (places.workspace.as_str(), "<cwd>"),
         (places.home.as_str(), "<home>"),
+        (places.base_url.as_str(), "<provider>"),
     ];
     // One may lie inside the other: the longer one first.
     pairs.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
@@ -142,6 +146,19 @@ mod tests {
             ..Places::default()
         };
         assert_eq!(plain("in /h/x/wd and /h/x", &places), "in <cwd> and <home>");
+    }
+
+    #[test]
+    fn the_provider_is_a_place_and_its_route_stays() {
+        let places = Places {
+            base_url: "http://127.0.0.1:34331/c000017/v1".into(),
+            ..Places::default()
+        };
+        let text = "404, url: http://127.0.0.1:34331/c000017/v1/responses, not /c000018/v1";
+        assert_eq!(
+            plain(text, &places),
+            "404, url: <provider>/responses, not /c000018/v1"
+        );
     }
 
     proptest::proptest! {

@@ -50,6 +50,12 @@ pub(crate) fn host(site: &Site<'_>, value: &Value, _: &mut State) -> Option<Valu
     Some(format!("{}:<port>", text::escape(name)).into())
 }
 
+/// The key of a WebSocket handshake.
+pub(crate) fn websocket_key(site: &Site<'_>, value: &Value, _: &mut State) -> Option<Value> {
+    let own = site.part == Part::Header && site.key == "sec-websocket-key";
+    (own && value.is_string()).then(|| "<key>".into())
+}
+
 /// Versions and system in `user-agent`: `NAME/VERSION (SYSTEM) TERM (CLIENT; VERSION)`.
 pub(crate) fn user_agent(site: &Site<'_>, value: &Value, _: &mut State) -> Option<Value> {
     if site.part != Part::Header || site.key != "user-agent" {
@@ -86,8 +92,11 @@ pub(crate) fn time(site: &Site<'_>, value: &Value, _: &mut State) -> Option<Valu
         && (KEYS.contains(&site.key)
             || site.key.ends_with("_ms")
             || (site.parent == "duration" && ["secs", "nanos"].contains(&site.key)));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let sent =
+        site.key == "x-codex-ws-stream-request-start-ms" && value.as_str().is_some_and(digits);
     let stamp = site.key == "timestamp" && value.as_str().is_some_and(is_timestamp);
-    (number || stamp).then(|| "<time>".into())
+    (number || stamp || sent).then(|| "<time>".into())
 }
 
 /// `2026-11-30T23:25:37.369Z`

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{MaskedRequest, Part, Site, State, exact_object, leaf, text, walk};
-use crate::recording::Exchange;
+use crate::recording::{Answer, Exchange};
 
 /// Masks one request.
 pub(crate) fn request(exchange: &Exchange, state: &mut State) -> MaskedRequest {
@@ -31,11 +31,31 @@ pub(crate) fn request(exchange: &Exchange, state: &mut State) -> MaskedRequest {
         None => raw(&String::from_utf8_lossy(&exchange.body), state),
     };
     MaskedRequest {
-        kind: kind(&body, &exchange.path),
+        kind: if exchange.is_handshake() {
+            "handshake".to_owned()
+        } else {
+            kind(&body, &exchange.path)
+        },
         method: exchange.method.clone(),
         path: text::plain(&exchange.path, &state.places),
         headers,
         body,
+    }
+}
+
+/// Masks a response as if it were a part of the next request.
+pub(crate) fn answer(answer: &Answer, state: &mut State) -> Answer {
+    let site = Site {
+        part: Part::Body,
+        kind: "",
+        parent: "",
+        key: "input",
+        free: false,
+    };
+    let items = answer.items.iter();
+    Answer {
+        response_id: answer.response_id.clone(),
+        items: items.map(|item| walk(item, site, state)).collect(),
     }
 }
 

@@ -13,6 +13,8 @@ use super::values::{Many, OneOrMany, Ordered, Text};
 
 /// Usage of a reply that says nothing.
 const USAGE_DEFAULT: u64 = 100;
+/// Status of an error frame that names none.
+const ERROR_FRAME_STATUS_DEFAULT: u16 = 400;
 
 /// Numbers given so far, one for each prefix.
 #[derive(Debug, Default)]
@@ -98,7 +100,7 @@ fn headers(headers: &Ordered<Text>) -> Result<Vec<(String, String)>, String> {
 
 /// Faults that send no stream at all.
 fn whole_fault(fault: &Fault) -> Result<Option<ReplyBody>, String> {
-    if let Some(status) = fault.http {
+    if let Some(status) = fault.http.or(fault.handshake) {
         let body = match (&fault.body, &fault.code, &fault.message) {
             (Some(Value::String(body)), _, _) => body.clone(),
             (Some(body), _, _) => expand(body)?.to_string(),
@@ -117,9 +119,6 @@ fn whole_fault(fault: &Fault) -> Result<Option<ReplyBody>, String> {
     }
     if fault.drop_connection.is_some() {
         return Ok(Some(ReplyBody::DropConnection));
-    }
-    if fault.websocket_close.is_some() {
-        return Ok(Some(ReplyBody::Later("fault.websocket_close".to_owned())));
     }
     Ok(None)
 }
@@ -147,6 +146,9 @@ fn stream_fault(fault: &Fault, events: &mut Vec<Value>) -> Result<Ending, String
         let index = number.checked_sub(1).filter(|index| *index < events.len());
         let index = index.ok_or_else(|| format!("there is no event {number} in this reply"))?;
         events.insert(index, events[index].clone());
+    }
+    if let Some(code) = fault.websocket_close {
+        return Ok(Ending::Close { code });
     }
     match (fault.cut, fault.stall) {
         (Some(place), _) => Ok(Ending::Cut {
@@ -188,7 +190,16 @@ fn last_event(reply: &Reply, id: &str) -> Result<Option<Value>, String> {
                 json!({"type": "response.incomplete", "response": response}),
             ));
         }
-        if fault.no_completed.is_some() {
+        if let Some(code) = &fault.error_frame {
+            let message = fault.message.as_ref().map(text).transpose()?;
+            let message = message.unwrap_or_else(|| format!("scripted error {code}"));
+            let status = fault.status.unwrap_or(ERROR_FRAME_STATUS_DEFAULT);
+            let error = json!({"type": "scripted", "code": code, "message": message});
+            return Ok(Some(
+                json!({"type": "error", "status": status, "error": error}),
+            ));
+        }
+        if fault.no_completed.is_some() || fault.websocket_close.is_some() {
             return Ok(None);
         }
     }

@@ -84,6 +84,8 @@ pub struct ConfigSpec {
     pub stream_max_retries: u64,
     /// Idle limit of a stream in milliseconds.
     pub stream_idle_timeout_ms: Option<u64>,
+    /// The provider is asked over a WebSocket.
+    pub websockets: bool,
     /// `<environment_context>` is injected.
     pub environment_context: bool,
     /// `<permissions instructions>` are injected.
@@ -180,6 +182,10 @@ pub struct UserStep {
     pub input: Vec<Value>,
     /// Sticky overrides sent with the turn.
     pub overrides: Overrides,
+    /// Texts added to the metadata of this turn.
+    pub client_metadata: Vec<(String, String)>,
+    /// The client's id of its message.
+    pub client_message_id: Option<String>,
 }
 
 /// Settings changed by a turn or by `settings`.
@@ -199,6 +205,8 @@ pub struct Overrides {
     pub approval: Option<String>,
     /// JSON Schema of the answer.
     pub output_schema: Option<Value>,
+    /// Service tier.
+    pub service_tier: Option<String>,
 }
 
 /// How a process ends.
@@ -286,6 +294,8 @@ pub enum Answers {
     },
     /// A WebSocket prewarm.
     Prewarm,
+    /// The opening of a WebSocket.
+    Handshake,
 }
 
 /// What the provider sends.
@@ -312,8 +322,6 @@ pub enum ReplyBody {
     },
     /// The connection is closed with nothing sent.
     DropConnection,
-    /// A fault that parses but that no driver runs yet; holds its key.
-    Later(String),
 }
 
 /// How a stream ends.
@@ -330,6 +338,11 @@ pub enum Ending {
     Stall {
         /// Events sent before.
         after_events: usize,
+    },
+    /// All events, then the WebSocket is closed with this code.
+    Close {
+        /// Close code.
+        code: u16,
     },
 }
 

@@ -350,14 +350,17 @@ pub struct DeliveredFields {
 pub struct Fault {
     /// A status instead of a stream. A client sees a failed request and may retry it.
     pub http: Option<u16>,
-    /// With `http`: the body, a text or a mapping sent as JSON.
+    /// A WebSocket handshake is answered with this status. A client may try again, or fall back to
+    /// HTTP. With 101 it is accepted, with `headers`.
+    pub handshake: Option<u16>,
+    /// With `http` or `handshake`: the body, a text or a mapping sent as JSON.
     pub body: Option<Value>,
-    /// With `http`: response headers.
+    /// With `http` or `handshake`: response headers.
     #[serde(default)]
     pub headers: Ordered<Text>,
-    /// With `http`: `code` of an error body.
+    /// With `http` or `handshake`: `code` of an error body.
     pub code: Option<String>,
-    /// With `http` or `failed`: the message of the error.
+    /// With `http`, `handshake`, `failed` or `error_frame`: the message of the error.
     pub message: Option<Text>,
     /// A `response.failed` event with this code instead of `response.completed`.
     pub failed: Option<String>,
@@ -375,8 +378,14 @@ pub struct Fault {
     pub malformed_event: Option<AfterEvents>,
     /// The event with this number (from 1) is sent twice.
     pub duplicate_event: Option<usize>,
-    /// A WebSocket close code. Parses; a later part runs it.
+    /// A WebSocket is closed with this code instead of `response.completed`. A client sees a stream
+    /// error.
     pub websocket_close: Option<u16>,
+    /// An `error` event with this code instead of `response.completed`: how an error comes over a
+    /// WebSocket. A client over HTTP skips it.
+    pub error_frame: Option<String>,
+    /// With `error_frame`: its `status` (400).
+    pub status: Option<u16>,
 }
 
 /// A place in a stream.

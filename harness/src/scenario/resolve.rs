@@ -190,6 +190,7 @@ fn config(written: &Config, version: &Version) -> Result<ConfigSpec, String> {
         request_max_retries: written.request_max_retries.unwrap_or(0),
         stream_max_retries: written.stream_max_retries.unwrap_or(0),
         stream_idle_timeout_ms: written.stream_idle_timeout_ms,
+        websockets: written.websockets.unwrap_or(false),
         environment_context: written.environment_context.unwrap_or(false),
         permissions_instructions: written.permissions_instructions.unwrap_or(false),
         project_doc: written.project_doc.unwrap_or(false),
@@ -299,6 +300,7 @@ fn action(step: &Step) -> Result<StepAction, String> {
             cwd: step.cwd.clone(),
             sandbox: step.sandbox,
             approval: step.approval,
+            service_tier: step.service_tier.clone(),
         };
         let output_schema = step.output_schema.clone();
         let overrides = Overrides {
@@ -308,6 +310,8 @@ fn action(step: &Step) -> Result<StepAction, String> {
         return Ok(StepAction::User(UserStep {
             input: user_input(parts)?,
             overrides,
+            client_metadata: step.client_metadata.0.clone(),
+            client_message_id: step.client_message_id.clone(),
         }));
     }
     if step.compact.is_some() {
@@ -375,6 +379,7 @@ pub(super) fn overrides(settings: &Settings) -> Overrides {
             .approval
             .map(|approval| approval.as_str().to_owned()),
         output_schema: None,
+        service_tier: settings.service_tier.clone(),
     }
 }
 
@@ -425,7 +430,12 @@ fn replies(
 }
 
 fn plan_reply(reply: &Reply, built: Built, version: &Version) -> Result<PlanReply, String> {
+    let handshake = reply
+        .fault
+        .as_ref()
+        .is_some_and(|fault| fault.handshake.is_some());
     let answers = match &reply.answers {
+        _ if handshake => Answers::Handshake,
         None => Answers::Turn,
         Some(For::Prewarm) => Answers::Prewarm,
         Some(For::Compaction(asked)) => Answers::Compaction {

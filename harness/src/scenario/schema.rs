@@ -138,6 +138,9 @@ pub struct Config {
     pub stream_max_retries: Option<u64>,
     /// Idle limit of a stream in milliseconds.
     pub stream_idle_timeout_ms: Option<u64>,
+    /// The provider is asked over a WebSocket (false). Each thread then begins with a prewarm: give
+    /// the first step a reply `for: prewarm`.
+    pub websockets: Option<bool>,
     /// The `<environment_context>` message is injected (false).
     pub environment_context: Option<bool>,
     /// The `<permissions instructions>` message is injected (false).
@@ -266,6 +269,13 @@ pub struct Step {
     pub approval: Option<Approval>,
     /// With `user`: JSON Schema of the answer.
     pub output_schema: Option<Value>,
+    /// With `user`: service tier for this turn and later ones.
+    pub service_tier: Option<String>,
+    /// With `user`: texts that the client adds to the turn metadata of this turn.
+    #[serde(default)]
+    pub client_metadata: Ordered<String>,
+    /// With `user`: the client's own id of its message.
+    pub client_message_id: Option<String>,
     /// With `user`: client-supplied context. Parses; a later part runs it.
     pub client_context: Option<Value>,
     /// A manual compaction.
@@ -311,6 +321,8 @@ pub struct Settings {
     pub sandbox: Option<Sandbox>,
     /// Approval policy.
     pub approval: Option<Approval>,
+    /// Service tier.
+    pub service_tier: Option<String>,
 }
 
 /// How a process ends.

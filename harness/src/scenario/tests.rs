@@ -254,10 +254,10 @@ fn later_parts_parse() {
         ]
     );
     let reply = &plan.steps[5].replies[0];
-    assert_eq!(
-        reply.body,
-        ReplyBody::Later("fault.websocket_close".to_owned())
-    );
+    let ReplyBody::Stream { ending, .. } = &reply.body else {
+        panic!("{reply:?}")
+    };
+    assert_eq!(*ending, Ending::Close { code: 1011 });
     assert_eq!(reply.answers, Answers::Turn);
 }
 

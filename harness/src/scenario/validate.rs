@@ -109,7 +109,12 @@ impl Found {
                 self.add(Problem::new(*at, what).help("make two steps of it"));
             }
         }
-        let overrides = step.model.is_some() || step.effort.is_some() || step.summary.is_some();
+        let overrides = step.model.is_some()
+            || step.effort.is_some()
+            || step.summary.is_some()
+            || step.service_tier.is_some()
+            || !step.client_metadata.0.is_empty()
+            || step.client_message_id.is_some();
         if step.user.is_none() && (overrides || step.cwd.is_some() || step.sandbox.is_some()) {
             let problem = Problem::new(*at, "overrides belong to a `user` step");
             self.add(problem.help("use `settings: {...}` for a step of its own"));
@@ -118,14 +123,7 @@ impl Found {
         if let Some(settings) = &step.settings {
             self.model(scenario, settings.model.as_ref(), *at);
         }
-        let quiet = [
-            "settings",
-            "inject",
-            "stop",
-            "resume",
-            "edit_rollout",
-            "storage",
-        ];
+        let quiet = ["settings", "inject", "stop", "edit_rollout", "storage"];
         if let Some(key) = keys.first().filter(|key| quiet.contains(key))
             && let Some(reply) = step.replies.0.first()
         {
@@ -193,10 +191,10 @@ impl Found {
         let mut keys = content_keys(&single(reply));
         keys.extend(reply.items.as_ref().map(|_| "items"));
         keys.extend(reply.events.as_ref().map(|_| "events"));
-        let whole = reply
-            .fault
-            .as_ref()
-            .is_some_and(|fault| fault.http.is_some() || fault.drop_connection.is_some());
+        let whole = reply.fault.as_ref().is_some_and(|fault| {
+            let status = fault.http.is_some() || fault.handshake.is_some();
+            status || fault.drop_connection.is_some()
+        });
         if keys.len() > 1 {
             let what = format!("a reply with two contents: `{}` and `{}`", keys[0], keys[1]);
             self.add(Problem::new(at, what).help("put several items under `items: [...]`"));
@@ -221,6 +219,7 @@ impl Found {
         let Some(fault) = &reply.fault else { return };
         let kinds = [
             ("http", fault.http.is_some()),
+            ("handshake", fault.handshake.is_some()),
             ("failed", fault.failed.is_some()),
             ("incomplete", fault.incomplete.is_some()),
             ("cut", fault.cut.is_some()),
@@ -230,6 +229,7 @@ impl Found {
             ("malformed_event", fault.malformed_event.is_some()),
             ("duplicate_event", fault.duplicate_event.is_some()),
             ("websocket_close", fault.websocket_close.is_some()),
+            ("error_frame", fault.error_frame.is_some()),
         ];
         let named: Vec<&str> = kinds
             .iter()

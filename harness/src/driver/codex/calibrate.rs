@@ -108,8 +108,16 @@ fn failed(binary: &Binary, why: &str) -> NoVerdict {
 fn is_complete(stored: &Calibration, family: Family) -> bool {
     KNOWN
         .iter()
-        .filter(|known| !known.old_only || family == Family::Old)
+        .filter(|known| is_sent(known, family))
         .all(|known| stored.pairs.iter().any(|pair| pair.id == known.id))
+}
+
+/// Whether a family sends a text at all.
+fn is_sent(known: &KnownText, family: Family) -> bool {
+    match family {
+        Family::Old => !known.new_only,
+        Family::New => !known.old_only,
+    }
 }
 
 /// Our wording may have changed since the texts were stored.
@@ -134,6 +142,7 @@ fn extract(recording: &Recording, family: Family) -> Result<Calibration, String>
             | ClientEvent::ItemStarted { .. }
             | ClientEvent::ItemCompleted { .. }
             | ClientEvent::TokenUsage { .. }
+            | ClientEvent::ModelRerouted { .. }
             | ClientEvent::Error { .. } => None,
         })
         .collect();
@@ -154,7 +163,7 @@ fn extract(recording: &Recording, family: Family) -> Result<Calibration, String>
             .find(|text| hex(&Sha1::digest(text)) == known.real_sha1);
         match found {
             Some(real) => pairs.push(pair(known, real)?),
-            None if known.old_only && family == Family::New => {}
+            None if !is_sent(known, family) => {}
             None => {
                 return Err(format!(
                     "the text `{}` is not the one that is known ({} bytes, SHA-1 {})",
@@ -194,7 +203,8 @@ fn strings(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// A compaction, a change of the sandbox and an interrupted turn.
+/// A compaction, a change of the sandbox, an interrupted turn, and a response that the content
+/// filter stopped, asked again and answered by another model.
 fn plan() -> Plan {
     let read_only = Overrides {
         sandbox: Some("read-only".to_owned()),
@@ -204,6 +214,7 @@ fn plan() -> Plan {
         StepAction::User(UserStep {
             input: vec![json!({"type": "text", "text": text})],
             overrides,
+            ..UserStep::default()
         })
     };
     let mut summary = say("summary", SUMMARY);
@@ -223,10 +234,17 @@ fn plan() -> Plan {
         status: TurnStatus::Interrupted,
         message: None,
     });
+    let mut filtered = step(6, user("five", Overrides::default()), filtered());
+    let mut rerouted = say("five", "five");
+    if let ReplyBody::Stream { headers, .. } = &mut rerouted.body {
+        headers.push(("openai-model".to_owned(), "another-model".to_owned()));
+    }
+    filtered.replies.push(rerouted);
     Plan {
         id: "calibration".to_owned(),
         models: vec![model()],
         config: ConfigSpec {
+            stream_max_retries: 1,
             permissions_instructions: true,
             ..ConfigSpec::default()
         },
@@ -238,6 +256,7 @@ fn plan() -> Plan {
             step(3, user("two", read_only), say("two", "two")),
             interrupted,
             step(5, user("four", Overrides::default()), say("four", "four")),
+            filtered,
         ],
         expect: Expect::default(),
     }
@@ -274,6 +293,14 @@ fn step(number: usize, action: StepAction, reply: PlanReply) -> PlanStep {
     }
 }
 
+/// A response that the content filter stopped.
+fn filtered() -> PlanReply {
+    let details = json!({"reason": "content_filter"});
+    let response = json!({"id": "resp_1", "incomplete_details": details});
+    let events = vec![json!({"type": "response.incomplete", "response": response})];
+    reply("filtered", events)
+}
+
 fn say(label: &str, text: &str) -> PlanReply {
     let item = json!({"type": "message", "role": "assistant", "id": "msg_1",
         "content": [{"type": "output_text", "text": text}]});
@@ -284,6 +311,10 @@ fn say(label: &str, text: &str) -> PlanReply {
         json!({"type": "response.output_item.done", "item": item}),
         json!({"type": "response.completed", "response": {"id": "resp_1", "usage": usage}}),
     ];
+    reply(label, events)
+}
+
+fn reply(label: &str, events: Vec<Value>) -> PlanReply {
     PlanReply {
         label: label.to_owned(),
         line: 0,

@@ -8,7 +8,9 @@ use mock_provider::journal::Entry;
 use serde_json::Value;
 
 use crate::driver::NoVerdict;
+use crate::driver::script::answer;
 use crate::recording::{ClientEvent, Exchange, Finding, Recording, RolloutFile};
+use crate::scenario::plan::Plan;
 use crate::texts::Calibration;
 
 /// Levels of folders below `sessions` (year, month, day).
@@ -17,6 +19,7 @@ const SESSIONS_DEPTH_MAX: usize = 6;
 /// The journal of a case; a body that cannot be decoded is kept raw and reported.
 pub(super) fn journal(
     entries: &[Entry],
+    plan: &Plan,
     calibration: &Calibration,
 ) -> (Vec<Exchange>, Vec<Finding>) {
     let mut findings = Vec::new();
@@ -37,6 +40,7 @@ pub(super) fn journal(
             headers: request.headers.clone(),
             body: calibration.to_ours_bytes(&body),
             reply: entry.reply.clone(),
+            answer: answer(plan, entry),
         });
     }
     (exchanges, findings)
@@ -129,7 +133,8 @@ pub(super) fn event(event: ClientEvent, calibration: &Calibration) -> ClientEven
         }
         ClientEvent::TurnStarted { .. }
         | ClientEvent::ItemStarted { .. }
-        | ClientEvent::TokenUsage { .. } => event,
+        | ClientEvent::TokenUsage { .. }
+        | ClientEvent::ModelRerouted { .. } => event,
     }
 }
 

@@ -50,6 +50,11 @@ pub(crate) fn client_event(method: &str, params: &Value) -> Option<ClientEvent> 
                 .pointer("/tokenUsage/modelContextWindow")
                 .and_then(Value::as_i64),
         }),
+        "model/rerouted" => Some(ClientEvent::ModelRerouted {
+            from: text("/fromModel"),
+            to: text("/toModel"),
+            reason: text("/reason"),
+        }),
         "warning" => Some(ClientEvent::Warning {
             message: text("/message"),
         }),

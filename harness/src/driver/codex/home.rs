@@ -379,6 +379,10 @@ pub(crate) fn thread_config(family: Family, plan: &Plan, base_url: &str) -> Map<
     put("model_providers.mock.stream_idle_timeout_ms", idle);
     let on = |flag: bool| flag.then(|| json!(true));
     put(
+        "model_providers.mock.supports_websockets",
+        on(config.websockets),
+    );
+    put(
         "include_environment_context",
         on(config.environment_context),
     );

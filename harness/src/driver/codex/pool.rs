@@ -16,7 +16,7 @@ use super::process::CodexProcess;
 use super::session::{Session, SessionParts};
 use crate::driver::script::scripted;
 use crate::driver::{NoVerdict, Outcome};
-use crate::scenario::plan::{Plan, ReplyBody, StepAction, StopKind};
+use crate::scenario::plan::{Plan, StepAction, StopKind};
 use crate::texts::Calibration;
 
 /// Cases that run in one process at once.
@@ -129,7 +129,7 @@ impl Pool {
             .iter()
             .flat_map(|step| &step.replies)
             .any(|reply| scripted(reply, plan, &self.calibration).needs_live());
-        if live {
+        if live || plan.config.websockets {
             self.live.open_case(&key)
         } else {
             self.http.open_case(&key)
@@ -239,14 +239,6 @@ fn refuse_later(plan: &Plan) -> Result<(), NoVerdict> {
                 "step {} `{key}`",
                 step.number
             )));
-        }
-        for reply in &step.replies {
-            if let ReplyBody::Later(key) = &reply.body {
-                return Err(NoVerdict::NotSupported(format!(
-                    "{}: fault `{key}`",
-                    reply.label
-                )));
-            }
         }
     }
     Ok(())

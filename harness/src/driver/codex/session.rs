@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mock_provider::case::CaseHandle;
 use mock_provider::journal::Entry;
@@ -25,6 +26,9 @@ use crate::scenario::plan::{
     Overrides, Plan, PlanStep, ResumeStep, StepAction, StopKind, UserStep,
 };
 use crate::texts::Calibration;
+
+/// Longest wait for the prewarm of a thread that was loaded.
+const EARLY_MAX: Duration = Duration::from_secs(10);
 
 /// What a session is made of.
 pub(crate) struct SessionParts<'a> {
@@ -84,11 +88,13 @@ impl<'a> Session<'a> {
     /// Plays every step and hands over what was captured.
     pub(crate) async fn play(mut self) -> Result<Outcome, NoVerdict> {
         let day = capture::utc_day();
-        if !matches!(
-            self.plan.steps.first().map(|step| &step.action),
-            Some(StepAction::Resume(_))
-        ) {
-            self.start_thread().await?;
+        // A thread that starts may ask at once: its answers have to be there.
+        if let Some(first) = self.plan.steps.first() {
+            self.begin_step(first);
+            if !matches!(first.action, StepAction::Resume(_)) {
+                self.start_thread().await?;
+                self.early_answered(first).await?;
+            }
         }
         for step in &self.plan.steps {
             self.step(step).await?;
@@ -114,7 +120,7 @@ impl<'a> Session<'a> {
         let calibration = self.calibration();
         let rollouts = capture::rollouts(&self.seat.run.home(), &self.threads, calibration)?;
         let entries = self.case.journal();
-        let (journal, undecodable) = capture::journal(&entries, calibration);
+        let (journal, undecodable) = capture::journal(&entries, self.plan, calibration);
         for step in &self.plan.steps {
             for reply in step.replies.iter().filter(|reply| reply.delivered_cut) {
                 let left =
@@ -144,6 +150,7 @@ impl<'a> Session<'a> {
                 .map(|model| (slug(model), model.name.clone()))
                 .collect(),
             installation_id: INSTALLATION_ID.to_owned(),
+            base_url: self.case.base_url().to_owned(),
         };
         let events = std::mem::take(&mut self.events);
         let recording = Recording {
@@ -228,12 +235,14 @@ impl<'a> Session<'a> {
 
     #[tracing::instrument(name = "step", skip_all, fields(number = step.number))]
     async fn step(&mut self, step: &PlanStep) -> Result<(), NoVerdict> {
-        let replies = step
-            .replies
-            .iter()
-            .map(|reply| scripted(reply, self.plan, self.calibration()))
-            .collect();
-        self.case.begin_step(replies);
+        let is_first = self
+            .plan
+            .steps
+            .first()
+            .is_some_and(|first| std::ptr::eq(first, step));
+        if !is_first {
+            self.begin_step(step);
+        }
         match &step.action {
             StepAction::User(user) => {
                 let params = self.turn_params(user);
@@ -266,6 +275,28 @@ impl<'a> Session<'a> {
             self.findings.push(problem_finding(step, &problem));
         }
         Ok(())
+    }
+
+    fn begin_step(&self, step: &PlanStep) {
+        let replies = step
+            .replies
+            .iter()
+            .map(|reply| scripted(reply, self.plan, self.calibration()))
+            .collect();
+        self.case.begin_step(replies);
+    }
+
+    /// Waits until the handshake and the prewarm of a thread that was just loaded are answered.
+    async fn early_answered(&self, step: &PlanStep) -> Result<(), NoVerdict> {
+        let answered = tokio::time::timeout(EARLY_MAX, self.case.early_answered()).await;
+        answered.map_err(|_| {
+            NoVerdict::CouldNotDecide(format!(
+                "step {} (line {}): no prewarm within {} s",
+                step.number,
+                step.line,
+                EARLY_MAX.as_secs()
+            ))
+        })
     }
 
     async fn play_turn(
@@ -373,6 +404,7 @@ impl<'a> Session<'a> {
         };
         if let Some(response) = self.ask(step, "thread/resume", params).await? {
             self.adopt(&response)?;
+            self.early_answered(step).await?;
             self.drain().await;
         }
         Ok(())
@@ -403,6 +435,14 @@ impl<'a> Session<'a> {
         if let Some(schema) = &user.overrides.output_schema {
             params["outputSchema"] = schema.clone();
         }
+        if !user.client_metadata.is_empty() {
+            let entries = user.client_metadata.iter();
+            let map: Map<String, Value> = entries.map(|(k, v)| (k.clone(), json!(v))).collect();
+            params["responsesapiClientMetadata"] = Value::Object(map);
+        }
+        if let Some(id) = &user.client_message_id {
+            params["clientUserMessageId"] = json!(id);
+        }
         params
     }
 
@@ -416,6 +456,7 @@ impl<'a> Session<'a> {
             ("effort", &overrides.effort),
             ("summary", &overrides.summary),
             ("approvalPolicy", &overrides.approval),
+            ("serviceTier", &overrides.service_tier),
         ];
         for (key, value) in texts {
             if let Some(value) = value {

@@ -98,7 +98,7 @@ fn parts(text: &str) -> Vec<Value> {
 fn user(text: &str) -> StepAction {
     StepAction::User(UserStep {
         input: parts(text),
-        overrides: Overrides::default(),
+        ..UserStep::default()
     })
 }
 
@@ -485,6 +485,7 @@ fn settings() -> Plan {
             sandbox: Some("read-only".into()),
             ..Overrides::default()
         },
+        ..UserStep::default()
     });
     let inject = json!({"type": "message", "role": "user",
         "content": [{"type": "input_text", "text": engine::texts::SUMMARY_PREFIX}]});

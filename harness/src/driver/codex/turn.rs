@@ -163,6 +163,7 @@ impl<'s, 'a> Turn<'s, 'a> {
             }
             ClientEvent::ItemStarted { .. }
             | ClientEvent::TokenUsage { .. }
+            | ClientEvent::ModelRerouted { .. }
             | ClientEvent::Warning { .. }
             | ClientEvent::Error { .. } => {}
         }

@@ -4,24 +4,25 @@
 //! a real run is only where bytes come from; the recording has the same shape.
 
 mod ports;
+mod sampling;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use engine::ports::Ports;
 use engine::profile::{Profile, Version};
-use engine::session::Session;
+use engine::session::{Remarks, Session};
 use engine::settings::{Model, Scope, Settings, Tool, Truncation};
 use engine::turn::TurnEnd;
 use serde_json::Value;
 
 use self::ports::{Counter, Files, Provider, Seen, VirtualClock};
-use super::script::scripted;
+use super::script::{answer, scripted};
 use super::{Driver, NoVerdict, Outcome};
 use crate::driver::codex::{INSTALLATION_ID, WORKSPACE_PATH_BYTES, slug};
 use crate::recording::{Exchange, Finding, Places, Recording};
 use crate::scenario::plan::{
-    Action, Ends, ModelSpec, Overrides, Plan, PlanStep, ReplyBody, ResumeStep, StepAction,
+    Action, ConfigSpec, Ends, ModelSpec, Overrides, Plan, PlanStep, ResumeStep, StepAction,
     TruncationMode, TurnStatus,
 };
 use crate::texts::Calibration;
@@ -30,6 +31,8 @@ use crate::texts::Calibration;
 const WORKSPACE: &str = "/tmp/turnproof/000000000000/w000";
 /// Where an engine's Codex home would lie.
 const HOME: &str = "/tmp/turnproof/000000000000/home";
+/// Where an engine's provider would listen.
+const BASE_URL: &str = "http://127.0.0.1:1/c000000/v1";
 /// The client's name and version, as the real driver says them.
 const CLIENT: (&str, &str) = ("turnproof", "0.1.0");
 /// The day of every run on the engine; masked.
@@ -91,22 +94,10 @@ fn supported(plan: &Plan) -> Result<(), NoVerdict> {
         ))
     };
     for step in &plan.steps {
-        let overrides = match &step.action {
-            StepAction::Later(key) => return Err(later(key)),
-            StepAction::User(user) => Some(&user.overrides),
-            StepAction::Settings(overrides) => Some(overrides),
-            StepAction::Compact
-            | StepAction::Inject(_)
-            | StepAction::Stop(_)
-            | StepAction::Resume(_) => None,
-        };
-        if overrides.is_some_and(|overrides| overrides.model.is_some()) {
-            return Err(later("model"));
+        if let StepAction::Later(key) = &step.action {
+            return Err(later(key));
         }
         for reply in &step.replies {
-            if let ReplyBody::Later(key) = &reply.body {
-                return Err(later(key));
-            }
             let inside = reply.gate.iter().flat_map(|gate| &gate.actions);
             let answers = reply.tool_answers.iter();
             let mut actions = inside.chain(answers.flat_map(|answer| &answer.while_running));
@@ -192,6 +183,10 @@ impl<'a> Run<'a> {
                 self.change(&user.overrides);
                 let schema = user.overrides.output_schema.clone();
                 let input = user.input.clone();
+                self.session().remark(Remarks {
+                    metadata: user.client_metadata.clone(),
+                    message_id: user.client_message_id.clone(),
+                });
                 let end = self.session().run_turn(input, schema).await;
                 self.check_end(step, &end);
             }
@@ -239,7 +234,12 @@ impl<'a> Run<'a> {
 
     fn change(&mut self, overrides: &Overrides) {
         let overrides = overrides.clone();
+        let named = |name: &String| self.plan.models.iter().find(|spec| spec.name == *name);
+        let other = overrides.model.as_ref().and_then(named).map(model);
         self.session().update_settings(|settings| {
+            if let Some(model) = other {
+                settings.model = model;
+            }
             if let Some(cwd) = &overrides.cwd {
                 settings.cwd = format!("{WORKSPACE}/{cwd}");
             }
@@ -251,6 +251,12 @@ impl<'a> Run<'a> {
             }
             if let Some(effort) = overrides.effort {
                 settings.effort = Some(effort);
+            }
+            if let Some(summary) = overrides.summary {
+                settings.sampling.summary = Some(summary);
+            }
+            if let Some(tier) = overrides.service_tier {
+                settings.sampling.service_tier = Some(tier);
             }
         });
     }
@@ -290,6 +296,7 @@ impl<'a> Run<'a> {
                 path: entry.request.path.clone(),
                 headers: entry.request.headers.clone(),
                 body: entry.request.body.to_vec(),
+                answer: answer(self.plan, &entry),
                 reply: entry.reply,
             })
             .collect();
@@ -307,6 +314,7 @@ impl<'a> Run<'a> {
                     .map(|m| (slug(m), m.name.clone()))
                     .collect(),
                 installation_id: INSTALLATION_ID.to_owned(),
+                base_url: BASE_URL.to_owned(),
             },
         };
         Outcome {
@@ -327,6 +335,7 @@ fn settings(plan: &Plan) -> Settings {
         model: model(&plan.models[0]),
         provider_name: config.provider_name.clone(),
         provider_id: "mock".to_owned(),
+        base_url: BASE_URL.to_owned(),
         request_max_retries: config.request_max_retries,
         stream_max_retries: config.stream_max_retries,
         cwd: WORKSPACE.to_owned(),
@@ -349,9 +358,17 @@ fn settings(plan: &Plan) -> Settings {
         tool_output_token_limit: config.tool_output_token_limit,
         developer_instructions: config.developer_instructions.clone(),
         base_instructions: config.base_instructions.clone(),
+        thread_base: None,
+        remote_compaction: config
+            .extra
+            .iter()
+            .find(|(key, _)| key == "model_providers.mock.capabilities.remote_compaction")
+            .map(|(_, value)| value == "v2"),
+        remote_compaction_v2: feature(config, "remote_compaction_v2").unwrap_or(true),
         instant_interrupt: config.instant_interrupt,
         paginated: config.history_mode.as_ref().map(|mode| mode == "paginated"),
-        effort: None,
+        effort: sampling::effort(config),
+        sampling: sampling::config(config),
         tools: plan
             .tools
             .iter()
@@ -367,6 +384,12 @@ fn settings(plan: &Plan) -> Settings {
         client_version: CLIENT.1.to_owned(),
         installation_id: INSTALLATION_ID.to_owned(),
     }
+}
+
+/// A feature flag that the scenario sets.
+fn feature(config: &ConfigSpec, name: &str) -> Option<bool> {
+    let flag = config.features.iter().find(|(key, _)| key == name)?;
+    flag.1.as_bool()
 }
 
 fn model(spec: &ModelSpec) -> Model {
@@ -390,6 +413,7 @@ fn model(spec: &ModelSpec) -> Model {
         parallel_tool_calls: spec.supports_parallel_tool_calls,
         reasoning_summaries: spec.supports_reasoning_summaries,
         default_effort: spec.default_reasoning_level.clone(),
+        sampling: sampling::model(spec),
     }
 }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use engine::events::Event;
 use engine::ports::{
     Clock, EventStream, HttpFailure, Ids, Inbox, Observer, Request, RolloutStore, Sampler,
-    StreamStep, ToolCall, ToolOutcome, Tools,
+    StreamEnd, StreamStep, ToolCall, ToolOutcome, Tools,
 };
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use mock_provider::journal::{self, Entry};
@@ -89,40 +89,92 @@ impl Provider {
     }
 }
 
+impl Provider {
+    fn respond(&self, request: Request) -> MemoryReply {
+        let mut headers = request.headers;
+        headers.push(("host".to_owned(), "127.0.0.1:1".to_owned()));
+        headers.push(("content-length".to_owned(), request.body.len().to_string()));
+        self.memory.borrow_mut().respond(journal::Request {
+            method: "POST".to_owned(),
+            path: request.path.to_owned(),
+            headers,
+            body: Bytes::from(request.body),
+        })
+    }
+}
+
 impl Sampler for Provider {
     fn sample(
         &self,
         request: Request,
     ) -> LocalBoxFuture<'static, Result<Box<dyn EventStream>, HttpFailure>> {
-        let mut headers = request.headers;
-        headers.push(("host".to_owned(), "127.0.0.1:1".to_owned()));
-        headers.push(("content-length".to_owned(), request.body.len().to_string()));
-        let reply = self.memory.borrow_mut().respond(journal::Request {
-            method: "POST".to_owned(),
-            path: request.path.to_owned(),
-            headers,
-            body: Bytes::from(request.body),
-        });
+        let reply = self.respond(request);
         let result: Result<Box<dyn EventStream>, HttpFailure> = match reply {
             MemoryReply::Stream {
                 label,
+                headers,
                 events,
                 ending,
                 gate_after_events,
-                ..
             } => {
-                let limit = match ending {
-                    Ending::Complete => events.len(),
-                    Ending::Cut { after_events } | Ending::Stall { after_events } => after_events,
+                let (limit, end) = match ending {
+                    Ending::Complete | Ending::Close { .. } => (events.len(), StreamEnd::Closed),
+                    Ending::Cut { after_events } => (after_events, StreamEnd::Broken),
+                    Ending::Stall { after_events } => (after_events, StreamEnd::Idle),
                 };
                 Ok(Box::new(Stream {
+                    headers,
                     events: events.into_iter().take(limit).collect(),
+                    end,
                     sent: 0,
                     gate: gate_after_events.map(|at| (at, self.gate_actions(&label))),
                     inbox: Rc::clone(&self.inbox),
                 }))
             }
-            MemoryReply::Http { status, body, .. } => Err(HttpFailure::Status { status, body }),
+            // A body that is no stream: nothing in it is an event.
+            MemoryReply::Http {
+                status: 200,
+                headers,
+                ..
+            } => Ok(Box::new(Stream {
+                headers,
+                events: VecDeque::new(),
+                end: StreamEnd::Closed,
+                sent: 0,
+                gate: None,
+                inbox: Rc::clone(&self.inbox),
+            })),
+            MemoryReply::Http {
+                status,
+                headers,
+                body,
+                ..
+            } => Err(HttpFailure::Status {
+                status,
+                headers,
+                body,
+            }),
+            MemoryReply::Dropped { .. } => Err(HttpFailure::Dropped),
+        };
+        std::future::ready(result).boxed_local()
+    }
+
+    fn post(&self, request: Request) -> LocalBoxFuture<'static, Result<Value, HttpFailure>> {
+        let result = match self.respond(request) {
+            MemoryReply::Http {
+                status: 200, body, ..
+            } => Ok(serde_json::from_str(&body).unwrap_or(Value::Null)),
+            MemoryReply::Http {
+                status,
+                headers,
+                body,
+                ..
+            } => Err(HttpFailure::Status {
+                status,
+                headers,
+                body,
+            }),
+            MemoryReply::Stream { .. } => Ok(Value::Null),
             MemoryReply::Dropped { .. } => Err(HttpFailure::Dropped),
         };
         std::future::ready(result).boxed_local()
@@ -131,7 +183,9 @@ impl Sampler for Provider {
 
 /// One scripted stream.
 struct Stream {
+    headers: Vec<(String, String)>,
     events: VecDeque<Value>,
+    end: StreamEnd,
     sent: usize,
     gate: Option<(usize, Vec<Action>)>,
     inbox: Attached,
@@ -141,6 +195,11 @@ struct Stream {
 const SETTLE_YIELDS: usize = 64;
 
 impl EventStream for Stream {
+    fn header(&self, name: &str) -> Option<String> {
+        let known = self.headers.iter().find(|(key, _)| key == name);
+        known.map(|(_, value)| value.clone())
+    }
+
     fn next(&mut self) -> LocalBoxFuture<'_, StreamStep> {
         async move {
             if self.gate.as_ref().is_some_and(|(at, _)| self.sent >= *at) {
@@ -160,7 +219,7 @@ impl EventStream for Stream {
                     self.sent += 1;
                     StreamStep::Event(event)
                 }
-                None => StreamStep::End,
+                None => StreamStep::End(self.end),
             }
         }
         .boxed_local()
@@ -361,6 +420,11 @@ impl Observer for Seen {
                 total,
                 last,
                 window,
+            },
+            Event::ModelRerouted { from, to } => ClientEvent::ModelRerouted {
+                from,
+                to,
+                reason: "highRiskCyberActivity".to_owned(),
             },
             Event::Warning { message } => ClientEvent::Warning { message },
             Event::Error {

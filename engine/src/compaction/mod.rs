@@ -1,0 +1,161 @@
+//! Compaction: its phases, who is asked for the new history, and how the answer is installed.
+//!
+//! The phases share one body; they differ in the metadata of the request and in where the initial
+//! context goes (compaction.md §3). Who is asked: the model itself with a prompt (`local.rs`), or
+//! a provider that compacts (`remote.rs`).
+
+mod checkpoint;
+mod local;
+mod remote;
+mod replacement;
+mod trigger;
+
+use serde_json::Value;
+use tracing::{Instrument, debug, info_span};
+
+use crate::error::Failure;
+use crate::events::Event;
+use crate::items::Item;
+use crate::request::CompactionMetadata;
+use crate::session::Session;
+use crate::settings::{Implementation, Settings};
+use crate::turn::{Turn, TurnEnd};
+
+/// One compaction that is to be made.
+struct Due {
+    metadata: CompactionMetadata,
+    /// The initial context goes into the replacement.
+    inject: bool,
+    /// Settings of the model that is asked.
+    asked: Settings,
+}
+
+/// What a compaction puts in the place of the history.
+struct Replacement {
+    /// Kept items, oldest first.
+    kept: Vec<Item>,
+    /// Summary or opaque item; not yet prepared.
+    last: Option<Item>,
+    /// `message` of the checkpoint; empty for a remote compaction.
+    message: String,
+    /// Response that brought it.
+    response_id: Option<String>,
+    /// Catalogue hash of the model that made an opaque item.
+    model_hash: Option<String>,
+}
+
+impl Session {
+    /// `thread/compact/start`: a turn of its own.
+    pub async fn run_compaction(&mut self) -> TurnEnd {
+        let turn = self.start_turn(None, false);
+        let inject = self.profile.context_in_every_replacement;
+        let due = self.due("manual", "user_requested", "standalone_turn", inject);
+        let result = self.compact(&turn, due).await;
+        self.end_turn(&turn, result)
+    }
+
+    /// What the start of a turn compacts: for another model first, then for the limit.
+    pub(crate) async fn compact_pre_turn(&mut self, turn: &Turn) -> Result<(), Failure> {
+        let inject = self.profile.context_in_every_replacement;
+        if let Some(switch) = self.model_switch() {
+            let mut due = self.due("auto", switch.reason, "pre_turn", inject);
+            due.asked = self.settings.with_model(switch.model);
+            self.compact(turn, due).await?;
+        }
+        if self.over_limit() {
+            let due = self.due("auto", "context_limit", "pre_turn", inject);
+            self.compact(turn, due).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn compact_mid_turn(&mut self, turn: &Turn) -> Result<(), Failure> {
+        let due = self.due("auto", "context_limit", "mid_turn", true);
+        self.compact(turn, due).await
+    }
+
+    /// Compacts after a finished turn that is over its threshold. A failure leaves turn and history
+    /// as they are.
+    pub(crate) async fn compact_post_turn(&mut self, turn: &Turn) {
+        if !self.over_post_turn_threshold() {
+            return;
+        }
+        let due = self.due("auto", "context_limit", "post_turn", true);
+        if let Err(failure) = self.compact(turn, due).await {
+            debug!(message = %failure.message, "post-turn compaction failed");
+        }
+    }
+
+    fn due(
+        &self,
+        trigger: &'static str,
+        reason: &'static str,
+        phase: &'static str,
+        inject: bool,
+    ) -> Due {
+        Due {
+            metadata: CompactionMetadata {
+                trigger,
+                reason,
+                phase,
+                implementation: self.settings.implementation(&self.profile),
+            },
+            inject,
+            asked: self.settings.clone(),
+        }
+    }
+
+    async fn compact(&mut self, turn: &Turn, due: Due) -> Result<(), Failure> {
+        let phase = due.metadata.phase;
+        let span = info_span!("compaction", phase, window = self.window.number);
+        let id = self.ports.ids.uuid();
+        self.ports.observer.event(Event::ItemStarted {
+            kind: "contextCompaction",
+            id: id.clone(),
+        });
+        let local = due.metadata.implementation == Implementation::Local;
+        if local && due.metadata.trigger == "auto" {
+            self.counters.injected += 1;
+        }
+        let replacement = async {
+            match due.metadata.implementation {
+                Implementation::Local => self.replace_locally(turn, &due).await,
+                Implementation::RemoteV1 => self.replace_by_endpoint(turn, &due).await,
+                Implementation::RemoteV2 => self.replace_remotely(turn, &due).await,
+            }
+        }
+        .instrument(span)
+        .await?;
+        self.install(turn, replacement, due.inject);
+        self.announce_compaction(turn, id);
+        if local && self.profile.warns_after_compaction {
+            self.ports.observer.event(Event::Warning {
+                message: crate::texts::COMPACTION_WARNING.to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    fn announce_compaction(&mut self, turn: &Turn, id: String) {
+        if self.recorder.paginated() {
+            let item = serde_json::json!({"type": "ContextCompaction", "id": id});
+            self.record_item_completed(&turn.id, &item);
+        } else {
+            self.recorder
+                .event(serde_json::json!({"type": "context_compacted"}));
+        }
+        self.ports.observer.event(Event::ItemCompleted {
+            kind: "contextCompaction",
+            id,
+            shown: Value::Null,
+        });
+    }
+}
+
+/// Text of an assistant message that is not blank.
+fn assistant_text(item: &Item) -> Option<String> {
+    if item.kind() != "message" || item.role() != "assistant" {
+        return None;
+    }
+    Some(item.texts().concat()).filter(|text| !text.trim().is_empty())
+}

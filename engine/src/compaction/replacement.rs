@@ -1,0 +1,156 @@
+//! What a compaction keeps of the history: the user's messages within a budget of tokens.
+
+use serde_json::{Value, json};
+
+use crate::context;
+use crate::items::Item;
+use crate::session::Session;
+use crate::tokens::image_tokens;
+use crate::truncate::{self, BYTES_PER_TOKEN, Budget};
+
+/// Tokens of user text that survive a local compaction.
+const KEPT_USER_TOKENS: u64 = 20_000;
+/// Tokens of user messages that survive a remote compaction.
+const KEPT_REMOTE_TOKENS: u64 = 64_000;
+
+impl Session {
+    /// User messages that survive, newest first within the budget, returned oldest first.
+    pub(super) fn kept_user_texts(&self) -> Vec<Item> {
+        let mut left = KEPT_USER_TOKENS;
+        let mut kept = Vec::new();
+        for item in self
+            .history
+            .items()
+            .iter()
+            .rev()
+            .filter(|i| context::is_real_user_message(i))
+        {
+            if left == 0 {
+                break;
+            }
+            let text = item.texts();
+            let bytes: u64 = text.iter().map(|text| text.len() as u64).sum();
+            let cost = bytes.div_ceil(BYTES_PER_TOKEN);
+            if cost <= left {
+                left -= cost;
+                kept.push(self.without_images(item));
+            } else {
+                let mut item = item.clone();
+                if let Some(cut) = truncate::split(&text.concat(), Budget::of_tokens(left)) {
+                    self.cut_message(&mut item, &cut);
+                }
+                kept.push(item);
+                left = 0;
+            }
+        }
+        kept.reverse();
+        kept
+    }
+
+    /// Writes head, marker and tail: in one part on 0.144.6, in three later.
+    fn cut_message(&self, item: &mut Item, cut: &[String; 3]) {
+        let part = |text: &str| json!({"type": "input_text", "text": text});
+        if self.profile.joins_kept_parts {
+            let content = json!([part(&cut.concat())]);
+            item.payload.insert("content".to_owned(), content);
+            return;
+        }
+        let content: Vec<Value> = cut.iter().map(|text| part(text)).collect();
+        item.payload
+            .insert("content".to_owned(), Value::Array(content));
+        let user = json!({"provenance": {"type": "user"}});
+        let marker = json!({"provenance": {"type": "harness", "hook": false}});
+        let kinds = json!(["user.text", "unknown", "user.text"]);
+        item.passthrough
+            .insert("content_item_kinds".to_owned(), kinds);
+        item.passthrough.insert(
+            "content_item_metadata".to_owned(),
+            json!([user, marker, user]),
+        );
+    }
+
+    fn without_images(&self, item: &Item) -> Item {
+        let texts = item.texts();
+        let parts = item.payload["content"].as_array().map_or(0, Vec::len);
+        if texts.len() == parts && (texts.len() == 1 || !self.profile.joins_kept_parts) {
+            return item.clone();
+        }
+        let mut item = item.clone();
+        let part = |text: &str| json!({"type": "input_text", "text": text});
+        let content: Vec<Value> = if self.profile.joins_kept_parts || texts.is_empty() {
+            vec![part(&item.texts().concat())]
+        } else {
+            item.texts().into_iter().map(part).collect()
+        };
+        item.payload
+            .insert("content".to_owned(), Value::Array(content));
+        item
+    }
+
+    /// User messages and hook prompts that a remote compaction keeps, oldest first: cut part by
+    /// part, images in place (compaction.md §6.4).
+    pub(super) fn kept_user_items(&self) -> Vec<Item> {
+        let mut left = KEPT_REMOTE_TOKENS;
+        let mut kept = Vec::new();
+        let items = self.history.items().iter().rev();
+        for item in items.filter(|item| context::is_kept_remotely(item)) {
+            if left == 0 {
+                break;
+            }
+            let cost = self.kept_cost(item);
+            if cost <= left {
+                left -= cost;
+                kept.push(item.clone());
+                continue;
+            }
+            if let Some(cut) = cut_parts(item, left) {
+                kept.push(cut);
+            }
+            left = 0;
+        }
+        kept.reverse();
+        kept
+    }
+
+    fn kept_cost(&self, item: &Item) -> u64 {
+        let texts: u64 = item
+            .texts()
+            .iter()
+            .map(|text| (text.len() as u64).div_ceil(BYTES_PER_TOKEN))
+            .sum();
+        let images = if self.profile.counts_kept_images {
+            image_tokens(item)
+        } else {
+            0
+        };
+        texts + images
+    }
+}
+
+/// A message within `left` tokens: its parts in order, the one that does not fit cut, later ones
+/// dropped. `None` where it holds an image: such a message is dropped whole.
+fn cut_parts(item: &Item, mut left: u64) -> Option<Item> {
+    let mut item = item.clone();
+    let parts = item.payload.get_mut("content")?.as_array_mut()?;
+    if parts.iter().any(|part| part["type"] == "input_image") {
+        return None;
+    }
+    let mut kept = Vec::new();
+    for part in std::mem::take(parts) {
+        if left == 0 {
+            break;
+        }
+        let text = part["text"].as_str().unwrap_or_default();
+        let cost = (text.len() as u64).div_ceil(BYTES_PER_TOKEN);
+        if cost <= left {
+            left -= cost;
+            kept.push(part);
+        } else {
+            let cut = truncate::middle(text, Budget::of_tokens(left));
+            kept.push(json!({"type": "input_text", "text": cut}));
+            left = 0;
+        }
+    }
+    *parts = kept;
+    Some(item)
+}

@@ -1,0 +1,73 @@
+//! When a compaction is due, and with which model.
+
+use crate::session::Session;
+use crate::settings::{Model, Scope};
+
+/// A compaction that a change of the model asks for before the turn.
+pub(crate) struct Switch {
+    /// Model that writes the summary: the one before.
+    pub(crate) model: Model,
+    /// `comp_hash_changed` or `model_downshift`.
+    pub(crate) reason: &'static str,
+}
+
+impl Session {
+    /// Whether the context has reached its limit (compaction.md §2.1).
+    pub fn over_limit(&self) -> bool {
+        let total = self.total_tokens();
+        let cap = self.settings.effective_window();
+        match self.settings.scope {
+            Scope::Total => {
+                let hard = cap.filter(|_| self.profile.hard_cap_in_total_scope);
+                self.settings
+                    .total_limit()
+                    .is_some_and(|limit| total >= limit)
+                    || hard.is_some_and(|cap| total >= cap)
+            }
+            Scope::BodyAfterPrefix => {
+                let body = (total - self.prefill.unwrap_or(0)).max(0);
+                self.settings
+                    .body_limit()
+                    .is_some_and(|limit| body >= limit)
+                    || cap.is_some_and(|cap| total >= cap)
+            }
+        }
+    }
+
+    /// Whether the model of this turn makes the one before compact (compaction.md §8).
+    pub(crate) fn model_switch(&self) -> Option<Switch> {
+        let previous = self.previous_model.as_ref()?;
+        let now = &self.settings.model;
+        let hashes = (&previous.comp_hash, &now.comp_hash);
+        if matches!(hashes, (Some(before), Some(after)) if before != after) {
+            return Some(Switch {
+                model: previous.clone(),
+                reason: "comp_hash_changed",
+            });
+        }
+        let window = |model: &Model| self.settings.with_model(model.clone()).window();
+        let smaller = window(previous)? > window(now)?;
+        let over = self.total_tokens() > self.settings.total_limit()?;
+        (smaller && over).then(|| Switch {
+            model: previous.clone(),
+            reason: "model_downshift",
+        })
+    }
+
+    /// Whether a finished turn is over its own threshold (0.164+, compaction.md row 53).
+    pub(crate) fn over_post_turn_threshold(&self) -> bool {
+        let percent = self
+            .settings
+            .post_turn_percent
+            .filter(|_| self.profile.usage_records);
+        let (Some(percent), Some(window)) = (percent, self.settings.effective_window()) else {
+            return false;
+        };
+        let threshold = window * percent / 100;
+        let limit = self
+            .settings
+            .total_limit()
+            .map_or(threshold, |limit| limit.min(threshold));
+        self.total_tokens() >= limit
+    }
+}
