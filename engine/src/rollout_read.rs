@@ -108,8 +108,10 @@ impl Found {
         if let Some(order) = item.meta.user_input_order {
             self.counters.order = self.counters.order.max(order + 1);
         }
-        if item.passthrough["turn_id"]
-            .as_str()
+        if item
+            .passthrough
+            .get("turn_id")
+            .and_then(Value::as_str)
             .is_some_and(|id| id.starts_with("auto-compact-"))
         {
             self.counters.injected += 1;
