@@ -307,6 +307,9 @@ impl Session {
         self.begin();
         let turn = format!("auto-compact-{}", self.counters.injected);
         self.counters.injected += 1;
+        if self.baseline.is_none() {
+            self.record_context(&turn);
+        }
         let items = self.parse(values);
         // The first item of a batch with a user message is attributed with it.
         let by_user = |item: &Item| item.kind() == "message" && item.role() == "user";

@@ -38,6 +38,7 @@ pub mod cli;
 pub mod driver;
 #[cfg(test)]
 mod fixture;
+pub mod fuzz;
 pub mod golden;
 pub mod mask;
 pub mod perturb;

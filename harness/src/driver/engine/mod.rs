@@ -4,6 +4,8 @@
 //! a real run is only where bytes come from; the recording has the same shape.
 
 mod ports;
+#[cfg(test)]
+mod replays;
 mod sampling;
 
 use std::cell::RefCell;
