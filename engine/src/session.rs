@@ -305,7 +305,7 @@ impl Session {
     /// Puts items into the history between turns.
     pub fn inject(&mut self, values: &[Value]) {
         self.begin();
-        let turn = format!("auto-compact-{}", self.counters.injected);
+        let turn = format!("{}{}", rollout::INJECTED, self.counters.injected);
         self.counters.injected += 1;
         if self.baseline.is_none() {
             self.record_context(&turn);
@@ -481,7 +481,9 @@ impl Session {
                 }
             }
         }
-        self.recorder.item(&item, &self.profile);
+        if item.kind() != "additional_tools" || self.profile.records_tool_items {
+            self.recorder.item(&item, &self.profile);
+        }
         if item.reaches_history() {
             cut_output(&mut item, self.settings.truncation(), &self.profile);
             self.history.push(item);
