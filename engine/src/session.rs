@@ -368,10 +368,14 @@ impl Session {
             _ => None,
         };
         let by_model = item.is_model_output();
-        self.prepare(&mut item, turn, !by_model);
-        let by_client = item.role() == "developer" || item.role() == "user";
+        let by_client = matches!(item.role(), "developer" | "user");
+        let timed = if is_message { by_client } else { !by_model };
+        self.prepare(&mut item, turn, timed);
         item.meta.mcp_attribution |= is_message && by_client;
-        if item.kind().ends_with("_output") {
+        if matches!(
+            item.kind(),
+            "function_call_output" | "custom_tool_call_output"
+        ) {
             let tokens = truncate::override_tokens(self.settings.truncation());
             item.meta.fallback_token_limit =
                 Some(tokens).filter(|_| self.profile.output_limit_override);
@@ -381,7 +385,8 @@ impl Session {
         }
         if let Some(role) = role.filter(|_| is_message) {
             item.meta.user_input_order = Some(self.take_order());
-            self.retain(&mut item, turn, role, by_model);
+            let empty = item.payload["content"] == json!([]);
+            self.retain(&mut item, turn, role, by_model || empty);
         }
         self.commit(item);
     }
@@ -474,13 +479,7 @@ impl Session {
             images::raise_detail(&mut item);
         }
         let failed = images::prepare(&mut item);
-        if let Some(Value::Array(kinds)) = item.passthrough.get_mut("content_item_kinds") {
-            for index in failed {
-                if let Some(kind) = kinds.get_mut(index) {
-                    *kind = json!("images.preparation_error");
-                }
-            }
-        }
+        mark_failed_parts(&mut item, &failed);
         if item.kind() != "additional_tools" || self.profile.records_tool_items {
             self.recorder.item(&item, &self.profile);
         }
@@ -660,4 +659,30 @@ fn base_item_id(thread: &str, text: &str) -> String {
         format!("{thread}{text}").as_bytes(),
     );
     format!("msg_{uuid}")
+}
+
+/// Says of the parts whose image could not be prepared that a harness wrote what stands there.
+fn mark_failed_parts(item: &mut Item, failed: &[usize]) {
+    let Some(Value::Array(kinds)) = item.passthrough.get_mut("content_item_kinds") else {
+        return;
+    };
+    let parts = kinds.len();
+    for index in failed {
+        if let Some(kind) = kinds.get_mut(*index) {
+            *kind = json!("images.preparation_error");
+        }
+    }
+    if failed.is_empty() {
+        return;
+    }
+    let unknown = || json!(vec![json!({"provenance": {"type": "unknown"}}); parts]);
+    let metadata = item
+        .passthrough
+        .entry("content_item_metadata")
+        .or_insert_with(unknown);
+    for index in failed {
+        if let Some(part) = metadata.get_mut(*index) {
+            *part = json!({"provenance": {"type": "harness", "hook": false}});
+        }
+    }
 }
