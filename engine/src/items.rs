@@ -263,6 +263,12 @@ fn keys(kind: &str) -> Option<&'static [(&'static str, Presence)]> {
             ("status", IfSet),
             ("action", IfSet),
         ],
+        "additional_tools" => &[
+            ("type", Needed),
+            ("id", IfSet),
+            ("role", Needed),
+            ("tools", Needed),
+        ],
         "compaction" | "context_compaction" => &[
             ("type", Needed),
             ("id", IfSet),

@@ -120,6 +120,8 @@ pub struct Session {
     /// `thread_settings_applied` was written since the thread's context was recorded.
     pub(crate) settings_recorded: bool,
     pub(crate) history_initialization: &'static str,
+    /// The next item is attributed: the first of the thread, and of a resume.
+    attribution_due: bool,
     /// Model of the newest turn whose context was recorded.
     pub(crate) previous_model: Option<Model>,
     /// Input tokens of the first response of the window.
@@ -190,6 +192,7 @@ impl Session {
             begun: false,
             settings_recorded: false,
             history_initialization: "new",
+            attribution_due: true,
             previous_model: None,
             prefill: None,
             base_id,
@@ -226,6 +229,10 @@ impl Session {
             session.settings.sandbox = sandbox;
         }
         session.settings.effort = found.effort;
+        session.previous_model = found.model.map(|slug| {
+            let known = session.settings.model.clone();
+            Model { slug, ..known }
+        });
         session.baseline = found.baseline_turn.then(|| Baseline {
             settings: session.settings.clone(),
             state: context::world_state(&session.settings, &session.profile),
@@ -292,7 +299,11 @@ impl Session {
         self.begin();
         let turn = format!("auto-compact-{}", self.counters.injected);
         self.counters.injected += 1;
-        for item in self.parse(values) {
+        let items = self.parse(values);
+        // The first item of a batch with a user message is attributed with it.
+        let by_user = |item: &Item| item.kind() == "message" && item.role() == "user";
+        self.attribution_due |= items.iter().any(by_user);
+        for item in items {
             self.record_injected(item, &turn);
         }
     }
@@ -337,15 +348,14 @@ impl Session {
         };
         let by_model = item.is_model_output();
         self.prepare(&mut item, turn, !by_model);
-        let call = matches!(item.kind(), "function_call" | "custom_tool_call");
-        let output = item.kind().ends_with("_output");
-        item.meta.mcp_attribution |= !output && (call || !by_model);
-        if output {
+        let by_client = item.role() == "developer" || item.role() == "user";
+        item.meta.mcp_attribution |= is_message && by_client;
+        if item.kind().ends_with("_output") {
             let tokens = truncate::override_tokens(self.settings.truncation());
             item.meta.fallback_token_limit =
                 Some(tokens).filter(|_| self.profile.output_limit_override);
         }
-        if call {
+        if item.kind() == "function_call" {
             item.meta.user_input_order = Some(self.take_order());
         }
         if let Some(role) = role.filter(|_| is_message) {
@@ -401,12 +411,14 @@ impl Session {
             }
             passthrough.extend(std::mem::take(&mut item.passthrough));
         }
-        item.passthrough = passthrough;
+        if item.kind() != "additional_tools" {
+            item.passthrough = passthrough;
+        }
         self.counters.history += 1;
         item.meta.history_sequence = self.counters.history;
         item.meta.sampled_through = self.counters.sampled;
         item.meta.supplied_thread = self.supplied;
-        item.meta.mcp_attribution = self.counters.history == 1;
+        item.meta.mcp_attribution = std::mem::take(&mut self.attribution_due);
     }
 
     /// Retains an item's text for later windows.
@@ -458,7 +470,12 @@ impl Session {
     pub(crate) fn record_context(&mut self, turn: &str) {
         let state = context::world_state(&self.settings, &self.profile);
         let items = match &self.baseline {
-            None => context::full(&self.settings, &self.profile, self.switched_model()),
+            None => {
+                let mut items = context::lite_items(&self.settings, &self.profile);
+                let switched = self.switched_model();
+                items.extend(context::full(&self.settings, &self.profile, switched));
+                items
+            }
             Some(baseline) => context::diff(
                 &baseline.settings,
                 &self.settings,
@@ -470,8 +487,12 @@ impl Session {
             self.prepare(&mut item, turn, true);
             self.commit(item);
         }
+        let mut told = state.clone();
         match &self.baseline {
-            None => self.record_world_state(true, &state),
+            None => {
+                told = context::whole_world_state(&self.settings, &self.profile);
+                self.record_world_state(true, &told);
+            }
             Some(baseline) => {
                 let patch = context::patch(&baseline.state, &state);
                 if !patch.is_empty() {
@@ -485,8 +506,21 @@ impl Session {
         }
         self.baseline = Some(Baseline {
             settings: self.settings.clone(),
-            state,
+            state: told,
         });
+    }
+
+    /// Takes back what a whole world state said of tools that are not there.
+    pub(crate) fn settle_world_state(&mut self) {
+        let state = context::world_state(&self.settings, &self.profile);
+        let Some(baseline) = &mut self.baseline else {
+            return;
+        };
+        if baseline.state.get("top_level_tools") == Some(&json!({})) {
+            let patch = context::patch(&baseline.state, &state);
+            baseline.state = state;
+            self.record_world_state(false, &patch);
+        }
     }
 
     pub(crate) fn record_world_state(&mut self, full: bool, state: &Map<String, Value>) {
@@ -539,7 +573,10 @@ impl Session {
         let info = self.info.get_or_insert_with(TokenInfo::default);
         info.total.add(usage);
         info.last = usage;
-        info.includes_reasoning = Some(self.reasoning_included);
+        // A lite model is asked for the reasoning of all turns.
+        let lite = context::lite_in_history(&self.settings, &self.profile);
+        info.includes_reasoning =
+            Some(self.reasoning_included || lite).filter(|_| self.profile.wide_metadata);
         info.window = window;
         self.history.mark_covered();
         if self.prefill.is_none() {

@@ -130,7 +130,7 @@ pub struct Model {
     pub sampling: ModelSampling,
 }
 
-/// Request fields that config and client decide.
+/// Request fields that config and client decide. The config's tier `fast` counts as `priority`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sampling {
     /// Reasoning summary: `auto`, `concise`, `detailed`, `none`.

@@ -190,6 +190,7 @@ fn text_bytes(item: &Item, kind: &str, profile: &Profile) -> u64 {
     images
         + match kind {
             "message" => parts("content"),
+            "additional_tools" => item.payload["tools"].to_string().len() as u64,
             "function_call_output" | "custom_tool_call_output" => {
                 len("output") + parts("output") + len("call_id")
             }

@@ -18,6 +18,8 @@ use crate::texts;
 use crate::turn::Turn;
 use crate::websocket::{self, Socket};
 
+/// Response header that says that the usage counts reasoning of earlier turns.
+const REASONING_INCLUDED: &str = "x-reasoning-included";
 /// Header of the state that a provider gives to a turn, and gets back.
 const TURN_STATE: &str = "x-codex-turn-state";
 /// Header of the model that answers.
@@ -201,6 +203,9 @@ impl Session {
         request: Request,
     ) -> Result<Box<dyn EventStream>, Failure> {
         let stream = self.open_with(turn, request).await?;
+        let included = stream.header(REASONING_INCLUDED).is_some();
+        // 0.171 keeps the flag with each usage, earlier versions keep it for the session.
+        self.reasoning_included = included || (self.reasoning_included && !self.profile.sequences);
         if let Some(model) = stream.header(ANSWERING_MODEL) {
             self.note_model(turn, &model);
         }

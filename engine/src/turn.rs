@@ -204,6 +204,7 @@ impl Session {
             .history
             .for_prompt(&self.settings.model.input_modalities);
         let schema = turn.output_schema.clone();
+        self.settle_world_state();
         let built = self.build(turn, &Purpose::Turn, &prompt, schema.as_ref());
         let asked = self.counters.history;
         // A steer made while nothing was streaming cuts the next stream before it opens.

@@ -28,6 +28,11 @@ impl Session {
                 self.prepare(item, &turn.id, false);
             }
             kept.splice(at..at, full);
+            let mut lite = context::lite_items(&self.settings, &self.profile);
+            for item in &mut lite {
+                self.prepare(item, &turn.id, false);
+            }
+            kept.splice(0..0, lite);
         }
         if let Some(mut item) = last {
             self.prepare(&mut item, &turn.id, false);
@@ -57,7 +62,7 @@ impl Session {
             self.baseline = None;
             return;
         }
-        let state = context::world_state(&self.settings, &self.profile);
+        let state = context::whole_world_state(&self.settings, &self.profile);
         self.record_world_state(true, &state);
         self.record_turn_context(&turn.id);
         if self.profile.wide_metadata {
@@ -72,8 +77,12 @@ impl Session {
 
     /// Estimates the new context (compaction.md §2.3).
     fn recompute(&mut self) {
-        let total =
-            estimate_text(self.settings.base_text()) + self.history.estimate_all(&self.profile);
+        let base = if context::lite_in_history(&self.settings, &self.profile) {
+            0
+        } else {
+            estimate_text(self.settings.base_text())
+        };
+        let total = base + self.history.estimate_all(&self.profile);
         let includes_reasoning = self.profile.sequences;
         let window = self.settings.effective_window();
         let info = self.info.get_or_insert_with(TokenInfo::default);

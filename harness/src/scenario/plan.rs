@@ -184,6 +184,8 @@ pub struct UserStep {
     pub input: Vec<Value>,
     /// Sticky overrides sent with the turn.
     pub overrides: Overrides,
+    /// Context of the client: name, whether it is the application's, text.
+    pub client_context: Vec<(String, bool, String)>,
     /// Texts added to the metadata of this turn.
     pub client_metadata: Vec<(String, String)>,
     /// The client's id of its message.

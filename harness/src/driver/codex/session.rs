@@ -447,6 +447,17 @@ impl<'a> Session<'a> {
         if let Some(schema) = &user.overrides.output_schema {
             params["outputSchema"] = schema.clone();
         }
+        if !user.client_context.is_empty() {
+            let entries = user.client_context.iter().map(|(name, application, text)| {
+                let kind = if *application {
+                    "application"
+                } else {
+                    "untrusted"
+                };
+                (name.clone(), json!({"kind": kind, "value": text}))
+            });
+            params["additionalContext"] = Value::Object(entries.collect());
+        }
         if !user.client_metadata.is_empty() {
             let entries = user.client_metadata.iter();
             let map: Map<String, Value> = entries.map(|(k, v)| (k.clone(), json!(v))).collect();
