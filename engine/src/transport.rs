@@ -228,17 +228,28 @@ impl Session {
         });
     }
 
-    /// Tells the client about a retry and lets the pause pass that the provider asked for.
+    /// Before a turn's stream is opened again. The first reconnect of a WebSocket goes unsaid.
+    pub(crate) fn reconnect(&mut self, attempt: u64, failure: &Failure) {
+        if attempt > 1 || !self.asks_over_websocket() {
+            self.announce_retry(attempt, failure);
+        } else {
+            self.pause(attempt, failure);
+        }
+    }
+
+    /// Tells the client about a retry and lets the pause before it pass.
     pub(crate) fn announce_retry(&mut self, attempt: u64, failure: &Failure) {
         let limit = self.settings.stream_max_retries;
-        // The first reconnect of a WebSocket goes unsaid.
-        if attempt > 1 || !self.asks_over_websocket() {
-            self.ports.observer.event(Event::Error {
-                message: format!("Reconnecting... {attempt}/{limit}"),
-                will_retry: true,
-                code: failure.retry_code(),
-            });
-        }
+        self.ports.observer.event(Event::Error {
+            message: format!("Reconnecting... {attempt}/{limit}"),
+            will_retry: true,
+            code: failure.retry_code(),
+        });
+        self.pause(attempt, failure);
+    }
+
+    /// Lets the pause pass that the provider asked for, or else the backoff.
+    fn pause(&self, attempt: u64, failure: &Failure) {
         debug!(%attempt, message = %failure.message, "retrying");
         let pause = failure.retry_after_ms.unwrap_or(backoff_ms(attempt));
         self.ports.clock.wait(pause);
