@@ -65,6 +65,7 @@ impl Session {
     /// the limits of the plan, over a WebSocket none does.
     pub(crate) fn tell_limits(&mut self) {
         if !self.asks_over_websocket() {
+            self.rate_limits_seen = true;
             self.emit_token_count();
         }
     }
@@ -147,10 +148,7 @@ impl Session {
         let mut attempt = 0;
         loop {
             match self.ports.sampler.sample(request.clone()).await {
-                Ok(stream) => {
-                    self.rate_limits_seen = true;
-                    return Ok(stream);
-                }
+                Ok(stream) => return Ok(stream),
                 Err(failure) => {
                     let failure =
                         Failure::from_http(&failure, &self.settings, &self.profile, request.path);
@@ -203,6 +201,7 @@ impl Session {
         request: Request,
     ) -> Result<Box<dyn EventStream>, Failure> {
         let stream = self.open_with(turn, request).await?;
+        self.rate_limits_seen |= !self.asks_over_websocket();
         let included = stream.header(REASONING_INCLUDED).is_some();
         // 0.171 keeps the flag with each usage, earlier versions keep it for the session.
         self.reasoning_included = included || (self.reasoning_included && !self.profile.sequences);
