@@ -200,9 +200,7 @@ impl Session {
     }
 
     async fn sample_once(&mut self, turn: &mut Turn) -> Result<Sampled, Failure> {
-        let prompt = self
-            .history
-            .for_prompt(&self.settings.model.input_modalities);
+        let prompt = self.history.for_prompt(&self.settings.model, &self.profile);
         let schema = turn.output_schema.clone();
         self.settle_world_state();
         let built = self.build(turn, &Purpose::Turn, &prompt, schema.as_ref());

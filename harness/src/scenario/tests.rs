@@ -283,7 +283,8 @@ fn the_template_is_a_valid_short_scenario() {
 #[test]
 fn generated_files_equal_the_types() {
     let root = checkout();
-    for (name, text) in crate::cli::schema::generated() {
+    let suite = Suite::open(&root).expect("a suite");
+    for (name, text) in crate::cli::schema::generated(&suite).expect("generated texts") {
         let found = std::fs::read_to_string(root.join(name)).expect("a generated file");
         assert!(
             found == text,

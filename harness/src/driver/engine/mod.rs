@@ -418,6 +418,10 @@ fn model(spec: &ModelSpec) -> Model {
             TruncationMode::Tokens => Truncation::Tokens(spec.truncation.limit),
         },
         input_modalities: spec.input_modalities.clone(),
+        image_detail_original: spec
+            .extra
+            .iter()
+            .any(|(key, value)| key == "supports_image_detail_original" && *value == true),
         comp_hash: spec.comp_hash.clone(),
         parallel_tool_calls: spec.supports_parallel_tool_calls,
         reasoning_summaries: spec.supports_reasoning_summaries,
