@@ -39,6 +39,8 @@ pub enum FailureKind {
     StreamDisconnected,
     /// The connection ended before an answer.
     ConnectionFailed,
+    /// There was nobody to connect to.
+    ConnectionRefused,
     /// `response.incomplete`.
     Incomplete,
     /// `response.incomplete` for the content filter.
@@ -53,7 +55,7 @@ pub enum FailureKind {
     RateLimited,
     /// `invalid_prompt` and the like: asking again does not help.
     Rejected,
-    /// An answer broke its contract: asking again does not help.
+    /// An answer broke its contract, or a bound of this engine was hit.
     Fatal,
     /// The turn was interrupted.
     Interrupted,
@@ -118,7 +120,7 @@ impl Failure {
     fn from_frame(failure: &HttpFailure, settings: &Settings, profile: &Profile) -> Self {
         let error = match failure {
             HttpFailure::Status { body, .. } => error_object(body),
-            HttpFailure::Dropped => Value::Null,
+            HttpFailure::Dropped | HttpFailure::Refused => Value::Null,
         };
         let again = match error["code"].as_str() {
             Some("previous_response_not_found") => profile.retries_lost_anchor,
@@ -139,7 +141,11 @@ impl Failure {
         path: &str,
     ) -> Self {
         match failure {
-            HttpFailure::Dropped => {
+            HttpFailure::Refused if profile.connection_failed_code => Self::new(
+                FailureKind::ConnectionRefused,
+                "Connection failed: error sending request",
+            ),
+            HttpFailure::Dropped | HttpFailure::Refused => {
                 let url = if profile.url_in_transport_errors {
                     format!(" for url ({}{path})", settings.base_url)
                 } else {
@@ -174,7 +180,9 @@ impl Failure {
         profile: &Profile,
     ) -> Self {
         match failure {
-            HttpFailure::Dropped => Self::from_http(failure, settings, profile, RESPONSES),
+            HttpFailure::Dropped | HttpFailure::Refused => {
+                Self::from_http(failure, settings, profile, RESPONSES)
+            }
             HttpFailure::Status {
                 status,
                 headers,
@@ -258,7 +266,8 @@ impl Failure {
         match self.kind {
             FailureKind::InternalServerError
             | FailureKind::Overloaded
-            | FailureKind::ConnectionFailed => true,
+            | FailureKind::ConnectionFailed
+            | FailureKind::ConnectionRefused => true,
             FailureKind::UnexpectedStatus(status) => status >= 500,
             FailureKind::ContextWindowExceeded
             | FailureKind::InvalidRequest
@@ -280,6 +289,7 @@ impl Failure {
         match self.kind {
             FailureKind::StreamDisconnected
             | FailureKind::ConnectionFailed
+            | FailureKind::ConnectionRefused
             | FailureKind::InternalServerError
             | FailureKind::UnexpectedStatus(_)
             | FailureKind::ContentFilter
@@ -307,6 +317,7 @@ impl Failure {
             | FailureKind::InvalidRequest
             | FailureKind::StreamDisconnected
             | FailureKind::ConnectionFailed
+            | FailureKind::ConnectionRefused
             | FailureKind::Incomplete
             | FailureKind::ContentFilter
             | FailureKind::UsageLimit
@@ -331,6 +342,9 @@ impl Failure {
             FailureKind::UsageLimit | FailureKind::PlanLimit => json!("usageLimitExceeded"),
             FailureKind::Overloaded => json!("serverOverloaded"),
             FailureKind::RateLimited => json!("rateLimitExceeded"),
+            FailureKind::ConnectionRefused => {
+                json!({"httpConnectionFailed": {"httpStatusCode": null}})
+            }
             FailureKind::UnexpectedStatus(status) if profile.connection_failed_code => {
                 json!({"httpConnectionFailed": {"httpStatusCode": status}})
             }

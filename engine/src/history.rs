@@ -7,14 +7,19 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use crate::images;
 use crate::items::{Item, output};
 use crate::profile::{Profile, UncoveredFrom};
+use crate::settings::{Model, Truncation};
 use crate::tokens::estimate;
+use crate::truncate::{self, Budget};
 
 /// Output of a call that has none.
 const ABORTED: &str = "aborted";
 /// Stands for an image that the model cannot see.
 const NO_IMAGE: &str = "image content omitted because you do not support image input";
+/// Stands for a sound that the model cannot hear.
+const NO_AUDIO: &str = "audio content omitted because you do not support audio input";
 
 /// The live history of one thread.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -84,10 +89,11 @@ impl History {
     }
 
     /// The items as a model sees them: each call with an output, no output without its call.
-    pub fn for_prompt(&self, modalities: &[String]) -> Vec<Item> {
+    pub fn for_prompt(&self, model: &Model, profile: &Profile) -> Vec<Item> {
+        let sight = Sight::of(model, profile);
         let mut prompt = pair(&self.items);
-        if !modalities.iter().any(|modality| modality == "image") {
-            prompt.iter_mut().for_each(strip_images);
+        for item in &mut prompt {
+            sight.adapt(item);
         }
         prompt
     }
@@ -108,47 +114,96 @@ impl History {
     }
 }
 
+/// What happens to an item that enters the history, whichever way it comes: images are prepared,
+/// outputs are cut by the policy in force (history.md §0, step 3).
+pub(crate) fn admit(item: &mut Item, policy: Truncation, profile: &Profile) {
+    images::prepare(item);
+    cut_output(item, policy, profile);
+}
+
+/// Cuts a tool output: by its own limit, else by the policy in force (history.md §3).
+pub(crate) fn cut_output(item: &mut Item, policy: Truncation, profile: &Profile) {
+    if !matches!(
+        item.kind(),
+        "function_call_output" | "custom_tool_call_output"
+    ) {
+        return;
+    }
+    let own = item
+        .meta
+        .fallback_token_limit
+        .filter(|_| profile.output_limit_override);
+    let budget = own.map_or_else(|| Budget::of_policy(policy), Budget::of_tokens);
+    if let Some(output) = item.payload.get_mut("output") {
+        if let (true, Value::Array(parts)) = (profile.drops_empty_output_texts, &mut *output) {
+            parts.retain(|part| part["text"] != "");
+        }
+        *output = truncate::tool_output(output, budget);
+    }
+}
+
 /// Kind of the output of a call kind.
 fn output_kind(call: &str) -> Option<&'static str> {
     match call {
         "function_call" | "local_shell_call" => Some("function_call_output"),
         "custom_tool_call" => Some("custom_tool_call_output"),
+        "tool_search_call" => Some("tool_search_output"),
         _ => None,
     }
 }
 
-/// Pairs by set membership of call ids per kind; nothing is moved (history.md §1).
+/// Pairs by set membership of call ids per kind of output; nothing is moved (history.md §1).
 fn pair(items: &[Item]) -> Vec<Item> {
-    let ids = |kinds: &[&str]| -> BTreeSet<String> {
-        items
-            .iter()
-            .filter(|item| kinds.contains(&item.kind()))
-            .filter_map(|item| item.call_id().map(str::to_owned))
-            .collect()
-    };
-    let function_calls = ids(&["function_call", "local_shell_call"]);
-    let custom_calls = ids(&["custom_tool_call"]);
-    let function_outputs = ids(&["function_call_output"]);
-    let custom_outputs = ids(&["custom_tool_call_output"]);
+    let mut called = BTreeSet::new();
+    let mut answered = BTreeSet::new();
+    for item in items {
+        let Some(id) = item.call_id() else { continue };
+        match output_kind(item.kind()) {
+            Some(kind) => called.insert((kind, id)),
+            None => answered.insert((item.kind(), id)),
+        };
+    }
     let mut prompt = Vec::with_capacity(items.len());
     for item in items {
-        let id = item.call_id().unwrap_or_default();
-        match item.kind() {
-            "function_call_output" if !function_calls.contains(id) => continue,
-            "custom_tool_call_output" if !custom_calls.contains(id) => continue,
-            _ => prompt.push(item.clone()),
+        let id = item.call_id();
+        if needs_its_call(item) && !id.is_some_and(|id| called.contains(&(item.kind(), id))) {
+            continue;
         }
-        let answered = match item.kind() {
-            "function_call" | "local_shell_call" => function_outputs.contains(id),
-            "custom_tool_call" => custom_outputs.contains(id),
-            _ => true,
-        };
-        if !answered {
-            let kind = output_kind(item.kind()).unwrap_or("function_call_output");
-            prompt.push(output(kind, synthesised_id(item, kind), id, json!(ABORTED)));
+        prompt.push(item.clone());
+        if let (Some(kind), Some(id)) = (output_kind(item.kind()), id)
+            && !answered.contains(&(kind, id))
+        {
+            prompt.push(synthesised(item, kind, id));
         }
     }
     prompt
+}
+
+/// An output without a call id came from outside; one of the server's searches needs no call.
+fn needs_its_call(item: &Item) -> bool {
+    match item.kind() {
+        "function_call_output" | "custom_tool_call_output" => item.call_id().is_some(),
+        "tool_search_output" => {
+            item.call_id().is_some() && item.payload.get("execution") != Some(&json!("server"))
+        }
+        _ => false,
+    }
+}
+
+/// The output that a call is given in the prompt.
+fn synthesised(call: &Item, kind: &str, call_id: &str) -> Item {
+    let mut item = output(kind, synthesised_id(call, kind), call_id, json!(ABORTED));
+    if kind == "tool_search_output" {
+        item.payload.shift_remove("output");
+        for (key, value) in [
+            ("status", json!("completed")),
+            ("execution", json!("client")),
+            ("tools", json!([])),
+        ] {
+            item.payload.insert(key.to_owned(), value);
+        }
+    }
+    item
 }
 
 /// Id of a synthesised output: stable for its call's item id. The value is masked in goldens by its
@@ -163,16 +218,43 @@ fn synthesised_id(call: &Item, kind: &str) -> Option<String> {
     Some(format!("{prefix}{uuid}"))
 }
 
-fn strip_images(item: &mut Item) {
-    for key in ["content", "output"] {
-        let Some(Value::Array(parts)) = item.payload.get_mut(key) else {
-            continue;
-        };
-        for part in parts
-            .iter_mut()
-            .filter(|part| part["type"] == "input_image")
-        {
-            *part = json!({"type": "input_text", "text": NO_IMAGE});
+/// What a model can take in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sight {
+    images: bool,
+    audio: bool,
+    /// `detail: original` is sent as it stands.
+    original: bool,
+}
+
+impl Sight {
+    fn of(model: &Model, profile: &Profile) -> Self {
+        let takes = |kind: &str| model.input_modalities.iter().any(|name| name == kind);
+        Self {
+            images: takes("image"),
+            audio: takes("audio"),
+            original: model.image_detail_original || !profile.lowers_original_detail,
+        }
+    }
+
+    fn adapt(self, item: &mut Item) {
+        if !self.images && item.kind() == "image_generation_call" {
+            item.payload.insert("result".to_owned(), json!(""));
+        }
+        for key in ["content", "output"] {
+            let parts = item.payload.get_mut(key).and_then(Value::as_array_mut);
+            for part in parts.into_iter().flatten() {
+                let absent = match part["type"].as_str() {
+                    Some("input_image") if !self.images => NO_IMAGE,
+                    Some("input_audio") if !self.audio => NO_AUDIO,
+                    Some("input_image") if !self.original && part["detail"] == "original" => {
+                        part["detail"] = json!("high");
+                        continue;
+                    }
+                    _ => continue,
+                };
+                *part = json!({"type": "input_text", "text": absent});
+            }
         }
     }
 }
@@ -192,9 +274,32 @@ mod tests {
         })
     }
 
+    fn prompt_of(history: &History) -> Vec<Item> {
+        let profile = crate::profile::Profile::of(crate::profile::Version::V171);
+        history.for_prompt(&text_model(), &profile)
+    }
+
+    fn text_model() -> Model {
+        Model {
+            slug: String::new(),
+            context_window: None,
+            max_context_window: None,
+            effective_percent: 95,
+            auto_compact_token_limit: None,
+            base_instructions: String::new(),
+            truncation: crate::settings::Truncation::Bytes(100),
+            input_modalities: vec!["text".to_owned()],
+            image_detail_original: false,
+            comp_hash: None,
+            parallel_tool_calls: false,
+            reasoning_summaries: false,
+            default_effort: None,
+            sampling: crate::settings::ModelSampling::default(),
+        }
+    }
+
     fn shape(history: &History) -> Vec<String> {
-        history
-            .for_prompt(&[])
+        prompt_of(history)
             .iter()
             .map(|item| format!("{} {}", item.kind(), item.call_id().unwrap_or("-")))
             .collect()
@@ -240,6 +345,38 @@ mod tests {
         );
     }
 
+    #[test]
+    fn an_output_from_outside_needs_no_call_and_a_search_gets_no_tools() {
+        let outside = json!({"type": "function_call_output", "name": "n", "output": "o"});
+        let search = json!({"type": "tool_search_call", "call_id": "s", "execution": "client",
+            "arguments": {}});
+        let server = json!({"type": "tool_search_output", "call_id": "x", "status": "completed",
+            "execution": "server", "tools": []});
+        assert_eq!(
+            shape(&history(&[outside, search, server])),
+            [
+                "function_call_output -",
+                "tool_search_call s",
+                "tool_search_output s",
+                "tool_search_output x"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_a_model_cannot_take_in_becomes_a_text_in_its_place() {
+        let items = history(&[
+            json!({"type": "message", "role": "user", "content": [
+                {"type": "input_text", "text": "a"},
+                {"type": "input_image", "file_id": "f"},
+                {"type": "input_audio", "audio_url": "data:audio/wav;base64,"}]}),
+            json!({"type": "image_generation_call", "status": "completed", "result": "x"}),
+        ]);
+        let prompt = prompt_of(&items);
+        assert_eq!(prompt[0].texts(), ["a", NO_IMAGE, NO_AUDIO]);
+        assert_eq!(prompt[1].payload["result"], "");
+    }
+
     proptest::proptest! {
         #[test]
         fn a_prompt_pairs_every_call_and_is_stable(
@@ -260,7 +397,7 @@ mod tests {
                     }
                 })
                 .collect();
-            let prompt = history(&values).for_prompt(&[]);
+            let prompt = prompt_of(&history(&values));
             for (calls, outputs) in [
                 ("function_call", "function_call_output"),
                 ("custom_tool_call", "custom_tool_call_output"),
@@ -270,7 +407,7 @@ mod tests {
                 };
                 proptest::prop_assert_eq!(ids(calls), ids(outputs));
             }
-            proptest::prop_assert_eq!(History::new(prompt.clone()).for_prompt(&[]), prompt);
+            proptest::prop_assert_eq!(prompt_of(&History::new(prompt.clone())), prompt);
         }
     }
 }

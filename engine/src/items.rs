@@ -1,11 +1,13 @@
 //! Items of the history: the payload as stored, and what the rollout says beside it.
 //!
 //! An item is raw JSON with the key order of the binary. What a model sends is re-written in that
-//! order and stripped of unknown fields (history.md §1); what has no valid shape is dropped.
+//! order and stripped of unknown fields; which shapes there are stands in `shape.rs`.
 
 use serde_json::{Map, Value, json};
 
 use crate::profile::Profile;
+use crate::shape;
+pub use crate::shape::Malformed;
 
 /// One item of the history.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,6 +127,31 @@ impl Item {
         Value::Object(map)
     }
 
+    /// Whether it is part of the history; a message of the system is only written down.
+    pub fn reaches_history(&self) -> bool {
+        self.kind() != "message" || self.role() != "system"
+    }
+
+    /// Gives an id, unless the item has one; an empty id is none.
+    pub fn give_id(&mut self, make: impl FnOnce(&str) -> String) {
+        let id = self.payload.get("id").and_then(Value::as_str);
+        if id.is_some_and(|id| !id.is_empty()) {
+            return;
+        }
+        let id = json!(make(id_prefix(self.kind())));
+        let before: &[&str] = match self.kind() {
+            "message" | "function_call" => &["type", "encrypted_content", "status"],
+            _ => &["type"],
+        };
+        let place = self
+            .payload
+            .keys()
+            .take_while(|key| before.contains(&key.as_str()))
+            .count();
+        self.payload.shift_remove("id");
+        self.payload.shift_insert(place, "id".to_owned(), id);
+    }
+
     /// The payload as it goes on the wire.
     pub fn wire(&self, profile: &Profile) -> Value {
         let mut map = self.payload.clone();
@@ -132,9 +159,13 @@ impl Item {
             && map
                 .get("id")
                 .and_then(Value::as_str)
-                .is_some_and(|id| has_own_prefix(self.kind(), id));
+                .is_some_and(has_prefix);
         if !keep {
             map.shift_remove("id");
+        }
+        if self.kind() == "function_call" {
+            map.shift_remove("encrypted_content");
+            map.shift_remove("encrypted_function_args");
         }
         Value::Object(map)
     }
@@ -173,9 +204,11 @@ pub fn id_prefix(kind: &str) -> &'static str {
     }
 }
 
-/// A server id goes on the wire only with the prefix of its kind.
-fn has_own_prefix(kind: &str, id: &str) -> bool {
-    id.starts_with(id_prefix(kind))
+/// An id goes on the wire only with a prefix, whichever it is: `ls_abc` does, `m1`, `_abc` and
+/// `msg_` do not.
+fn has_prefix(id: &str) -> bool {
+    id.split_once('_')
+        .is_some_and(|(prefix, rest)| !prefix.is_empty() && !rest.is_empty())
 }
 
 /// A message.
@@ -209,141 +242,17 @@ pub fn output(kind: &str, id: Option<String>, call_id: &str, output: Value) -> I
     Item::new(map)
 }
 
-/// Keys of a kind in stored order: name, and whether a missing key is written as null.
-fn keys(kind: &str) -> Option<&'static [(&'static str, Presence)]> {
-    use Presence::{Always, IfSet, Needed};
-    Some(match kind {
-        "message" => &[
-            ("type", Needed),
-            ("id", IfSet),
-            ("role", Needed),
-            ("content", Needed),
-            ("phase", IfSet),
-        ],
-        "reasoning" => &[
-            ("type", Needed),
-            ("id", IfSet),
-            ("summary", Needed),
-            ("content", Always),
-            ("encrypted_content", Always),
-        ],
-        "function_call" => &[
-            ("type", Needed),
-            ("id", IfSet),
-            ("name", Needed),
-            ("namespace", IfSet),
-            ("arguments", Needed),
-            ("call_id", Needed),
-        ],
-        "function_call_output" => &[
-            ("type", Needed),
-            ("id", IfSet),
-            ("call_id", Needed),
-            ("output", Needed),
-        ],
-        "custom_tool_call" => &[
-            ("type", Needed),
-            ("id", IfSet),
-            ("status", IfSet),
-            ("call_id", Needed),
-            ("name", Needed),
-            ("namespace", IfSet),
-            ("input", Needed),
-        ],
-        "custom_tool_call_output" => &[
-            ("type", Needed),
-            ("id", IfSet),
-            ("call_id", Needed),
-            ("name", IfSet),
-            ("output", Needed),
-        ],
-        "web_search_call" => &[
-            ("type", Needed),
-            ("id", IfSet),
-            ("status", IfSet),
-            ("action", IfSet),
-        ],
-        "additional_tools" => &[
-            ("type", Needed),
-            ("id", IfSet),
-            ("role", Needed),
-            ("tools", Needed),
-        ],
-        "compaction" | "context_compaction" => &[
-            ("type", Needed),
-            ("id", IfSet),
-            ("encrypted_content", IfSet),
-        ],
-        _ => return None,
-    })
+/// An item as the binary stores it; `None` for a kind that is accepted and not kept.
+pub fn parse(value: &Value, profile: &Profile) -> Result<Option<Item>, Malformed> {
+    Ok(shape::read(value, profile.wide_items)?.map(Item::new))
 }
 
-/// What becomes of a key that an item lacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Presence {
-    /// The item is dropped.
-    Needed,
-    /// The key is left out.
-    IfSet,
-    /// The key is written as null.
-    Always,
-}
-
-/// An item as the binary stores it, or `None` where it stores nothing.
+/// An item as it enters the history, or `None` where nothing does.
 pub fn from_json(value: &Value, profile: &Profile) -> Option<Item> {
-    let object = value.as_object()?;
-    let mut kind = object.get("type")?.as_str()?;
-    if kind == "compaction_summary" {
-        kind = "compaction";
-    }
-    let mut map = Map::new();
-    for &(key, presence) in keys(kind)? {
-        let found = object.get(key).filter(|value| !value.is_null());
-        match (found, presence) {
-            (Some(_), _) if key == "type" => {
-                map.insert(key.to_owned(), json!(kind));
-            }
-            (Some(value), _) => {
-                map.insert(key.to_owned(), value.clone());
-            }
-            (None, Presence::Needed) => return None,
-            (None, Presence::IfSet) => {}
-            (None, Presence::Always) => {
-                map.insert(key.to_owned(), Value::Null);
-            }
-        }
-    }
-    if kind == "message" {
-        if !valid_message(&map) {
-            return None;
-        }
-        if !profile.keeps_part_extras {
-            strip_parts(&mut map);
-        }
-    }
-    Some(Item::new(map))
-}
-
-/// Leaves only what 0.144.6 knows of a content part.
-fn strip_parts(map: &mut Map<String, Value>) {
-    let parts = map.get_mut("content").and_then(Value::as_array_mut);
-    for part in parts.into_iter().flatten().filter_map(Value::as_object_mut) {
-        part.retain(|key, _| ["type", "text", "image_url", "detail"].contains(&key.as_str()));
-    }
-}
-
-/// Roles other than `system` with parts of known types.
-fn valid_message(map: &Map<String, Value>) -> bool {
-    let known = |part: &Value| {
-        matches!(
-            part["type"].as_str(),
-            Some("input_text" | "output_text" | "input_image")
-        )
-    };
-    map["role"].as_str().is_some_and(|role| role != "system")
-        && map["content"]
-            .as_array()
-            .is_some_and(|parts| parts.iter().all(known))
+    parse(value, profile)
+        .ok()
+        .flatten()
+        .filter(Item::reaches_history)
 }
 
 #[cfg(test)]
@@ -370,8 +279,36 @@ mod tests {
             "type": "function_call", "id": "fc_1"});
         assert_eq!(
             wire(Version::V171, &call).expect("stored").to_string(),
-            r#"{"type":"function_call","id":"fc_1","name":"n","arguments":"{}","call_id":"c"}"#
+            r#"{"type":"function_call","status":"completed","id":"fc_1","name":"n","arguments":"{}","call_id":"c"}"#
         );
+    }
+
+    #[test]
+    fn an_id_needs_a_prefix_and_it_may_be_any() {
+        let message = |id: &str| {
+            let item = json!({"type": "message", "role": "user", "id": id, "content": []});
+            wire(Version::V171, &item).expect("kept")["id"].clone()
+        };
+        for id in ["ls_abc", "fc_1", "msg_1/2", "a_b c"] {
+            assert_eq!(message(id), id);
+        }
+        for id in ["m1", "_abc", "msg_", "msg-abc", ""] {
+            assert_eq!(message(id), Value::Null, "{id}");
+        }
+    }
+
+    #[test]
+    fn an_id_is_given_behind_the_status_of_a_message() {
+        let profile = Profile::of(Version::V171);
+        let value = json!({"type": "message", "status": "s", "id": "", "role": "user",
+            "content": []});
+        let mut item = from_json(&value, &profile).expect("kept");
+        item.give_id(|prefix| format!("{prefix}9"));
+        assert_eq!(
+            item.wire(&profile).to_string(),
+            r#"{"type":"message","status":"s","id":"msg_9","role":"user","content":[]}"#
+        );
+        item.give_id(|_| unreachable!("it has one"));
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub enum HttpFailure {
     },
     /// The connection ended before an answer.
     Dropped,
+    /// Nobody listens.
+    Refused,
 }
 
 /// One step of an open stream.

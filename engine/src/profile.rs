@@ -116,8 +116,14 @@ pub struct Profile {
     pub reasoning_always: bool,
     /// Apostrophe in error texts.
     pub apostrophe: char,
-    /// Content parts keep `annotations` and `logprobs` (history.md §1).
-    pub keeps_part_extras: bool,
+    /// Items know a status, annotations, outputs from outside, audio and files (history.md §1).
+    pub wide_items: bool,
+    /// Empty texts in a list of output parts are left out when the output enters the history.
+    pub drops_empty_output_texts: bool,
+    /// A model without original images gets them as `high` (history.md §2).
+    pub lowers_original_detail: bool,
+    /// Images of live items are asked for in their original size where the model takes it.
+    pub raises_live_detail: bool,
     /// A resume writes the thread's settings (0.164).
     pub settings_at_resume: bool,
     /// A transport error names the URL (0.144).
@@ -192,7 +198,10 @@ impl Profile {
             always_parallel: false,
             reasoning_always: false,
             apostrophe: '\'',
-            keeps_part_extras: false,
+            wide_items: false,
+            drops_empty_output_texts: false,
+            lowers_original_detail: false,
+            raises_live_detail: false,
             settings_at_resume: false,
             url_in_transport_errors: true,
             connection_failed_code: false,
@@ -240,7 +249,9 @@ impl Profile {
             always_parallel: true,
             reasoning_always: true,
             apostrophe: '\u{2019}',
-            keeps_part_extras: true,
+            wide_items: true,
+            drops_empty_output_texts: true,
+            lowers_original_detail: true,
             settings_at_resume: true,
             url_in_transport_errors: false,
             connection_failed_code: true,
@@ -263,6 +274,7 @@ impl Profile {
                 version: Version::V171,
                 release: "0.171.0",
                 accept_encoding: true,
+                raises_live_detail: true,
                 sequences: true,
                 estimate_calls: true,
                 compaction_retries: CompactionRetries::AsTurns,

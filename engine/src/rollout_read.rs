@@ -3,16 +3,16 @@
 //! Records are replayed in file order; a checkpoint replaces what was before it. Items of a
 //! checkpoint are taken verbatim, later items are cut by the policy in force (history.md §0).
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use crate::history::History;
-use crate::items::{self, Item, Meta, Retained};
+use crate::history::{History, admit};
+use crate::images;
+use crate::items::{self, Item, Malformed, Meta, Retained};
 use crate::profile::Profile;
 use crate::rollout::TokenInfo;
-use crate::session::{Counters, RetainedTexts, Window, output_budget};
+use crate::session::{Counters, RetainedTexts, Window};
 use crate::settings::Settings;
 use crate::tokens::Usage;
-use crate::truncate;
 
 /// What the lines say of a thread.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +37,8 @@ pub struct Found {
     pub cwd: Option<String>,
     /// Sandbox mode last recorded.
     pub sandbox: Option<String>,
+    /// Model of the newest turn.
+    pub model: Option<String>,
     /// Reasoning effort last recorded.
     pub effort: Option<String>,
     /// A turn context stands after the newest checkpoint.
@@ -62,6 +64,7 @@ pub fn read(lines: &[Value], profile: &Profile, settings: &Settings) -> Found {
         retained: RetainedTexts::default(),
         cwd: None,
         sandbox: None,
+        model: None,
         effort: None,
         baseline_turn: false,
         next_ordinal: 0,
@@ -115,13 +118,7 @@ impl Found {
         if let (Some(order), Some(source)) = (item.meta.user_input_order, &item.meta.retained) {
             self.retained.push(order, source.clone());
         }
-        if item.kind().ends_with("_output")
-            && let Some(output) = item.payload.get("output")
-        {
-            let cut =
-                truncate::tool_output(output, output_budget(&item, settings.truncation(), profile));
-            item.payload.insert("output".to_owned(), cut);
-        }
+        admit(&mut item, settings.truncation(), profile);
         self.history.push(item);
     }
 
@@ -133,13 +130,15 @@ impl Found {
         let metadata = payload["replacement_history_metadata"]
             .as_array()
             .unwrap_or(&none);
-        let kept: Vec<Item> = history
+        let kept: Result<Vec<Item>, Malformed> = history
             .iter()
             .enumerate()
-            .filter_map(|(index, value)| {
-                stored_item(value, metadata.get(index).unwrap_or(&Value::Null), profile)
+            .map(|(index, value)| {
+                checkpoint_item(value, metadata.get(index).unwrap_or(&Value::Null), profile)
             })
             .collect();
+        // One item that does not parse loses the whole record.
+        let Ok(kept) = kept else { return };
         let newest = kept
             .iter()
             .map(|item| item.meta.history_sequence)
@@ -158,6 +157,7 @@ impl Found {
 
     fn turn_context(&mut self, payload: &Value) {
         self.baseline_turn = true;
+        self.model = payload["model"].as_str().map(str::to_owned);
         self.cwd = payload["cwd"]
             .as_str()
             .map(str::to_owned)
@@ -201,15 +201,38 @@ fn usage(record: &Value) -> Usage {
     }
 }
 
+/// An item of a checkpoint: nothing is filtered, an unknown kind is sent as `other`.
+fn checkpoint_item(
+    payload: &Value,
+    metadata: &Value,
+    profile: &Profile,
+) -> Result<Item, Malformed> {
+    let known = items::parse(payload, profile)?;
+    let mut item = known.unwrap_or_else(|| {
+        let mut other = Map::new();
+        other.insert("type".to_owned(), json!("other"));
+        Item::new(other)
+    });
+    recorded(&mut item, payload, metadata);
+    images::prepare(&mut item);
+    Ok(item)
+}
+
 fn stored_item(payload: &Value, metadata: &Value, profile: &Profile) -> Option<Item> {
     let mut item = items::from_json(payload, profile)?;
+    recorded(&mut item, payload, metadata);
+    Some(item)
+}
+
+/// Takes over what the record says beside the item.
+fn recorded(item: &mut Item, payload: &Value, metadata: &Value) {
     if let Some(passthrough) = payload["internal_chat_message_metadata_passthrough"].as_object() {
         item.passthrough.clone_from(passthrough);
     }
     item.meta = Meta {
         history_sequence: metadata["history_sequence"].as_u64().unwrap_or(0),
         sampled_through: metadata["sampled_through_sequence"].as_u64().unwrap_or(0),
-        retained: retained(&metadata["retained_source"], &item),
+        retained: retained(&metadata["retained_source"], item),
         user_input_order: metadata["user_input_order"].as_u64(),
         mcp_attribution: metadata["mcp_attribution"].is_object(),
         fallback_token_limit: metadata["fallback_token_limit_override"].as_u64(),
@@ -220,7 +243,6 @@ fn stored_item(payload: &Value, metadata: &Value, profile: &Profile) -> Option<I
             .map(str::to_owned),
         compaction_output: metadata["compaction_output"] == Value::Bool(true),
     };
-    Some(item)
 }
 
 fn retained(source: &Value, item: &Item) -> Option<Retained> {

@@ -8,14 +8,15 @@ use serde_json::{Map, Value, json};
 
 use crate::context;
 use crate::events::Event;
-use crate::history::History;
+use crate::history::{History, admit, cut_output};
+use crate::images;
 use crate::items::{self, Item, Retained};
 use crate::ports::{Inbox, Ports};
 use crate::profile::Profile;
 use crate::rollout::{self, Recorder, TokenInfo};
-use crate::settings::{Model, Settings, Truncation};
+use crate::settings::{Model, Settings};
 use crate::tokens::Usage;
-use crate::truncate::{self, Budget};
+use crate::truncate;
 use crate::websocket::Socket;
 
 /// A context window of the thread.
@@ -120,6 +121,8 @@ pub struct Session {
     /// `thread_settings_applied` was written since the thread's context was recorded.
     pub(crate) settings_recorded: bool,
     pub(crate) history_initialization: &'static str,
+    /// The next item is attributed: the first of the thread, and of a resume.
+    attribution_due: bool,
     /// Model of the newest turn whose context was recorded.
     pub(crate) previous_model: Option<Model>,
     /// Input tokens of the first response of the window.
@@ -190,6 +193,7 @@ impl Session {
             begun: false,
             settings_recorded: false,
             history_initialization: "new",
+            attribution_due: true,
             previous_model: None,
             prefill: None,
             base_id,
@@ -226,6 +230,10 @@ impl Session {
             session.settings.sandbox = sandbox;
         }
         session.settings.effort = found.effort;
+        session.previous_model = found.model.map(|slug| {
+            let known = session.settings.model.clone();
+            Model { slug, ..known }
+        });
         session.baseline = found.baseline_turn.then(|| Baseline {
             settings: session.settings.clone(),
             state: context::world_state(&session.settings, &session.profile),
@@ -292,15 +300,24 @@ impl Session {
         self.begin();
         let turn = format!("auto-compact-{}", self.counters.injected);
         self.counters.injected += 1;
-        for item in self.parse(values) {
-            self.record_injected(item, &turn);
+        let items = self.parse(values);
+        // The first item of a batch with a user message is attributed with it.
+        let by_user = |item: &Item| item.kind() == "message" && item.role() == "user";
+        self.attribution_due |= items.iter().flatten().any(by_user);
+        for item in items {
+            match item {
+                Some(item) => self.record_injected(item, &turn),
+                // It is numbered all the same.
+                None => self.counters.history += 1,
+            }
         }
     }
 
-    fn parse(&self, values: &[Value]) -> Vec<Item> {
+    /// Items in stored form; a kind that is not kept is `None`, what does not parse is left out.
+    fn parse(&self, values: &[Value]) -> Vec<Option<Item>> {
         values
             .iter()
-            .filter_map(|value| items::from_json(value, &self.profile))
+            .filter_map(|value| items::parse(value, &self.profile).ok())
             .collect()
     }
 
@@ -308,14 +325,18 @@ impl Session {
     fn supply(&mut self, values: &[Value]) {
         self.begin();
         self.supplied = true;
-        for mut item in self.parse(values) {
+        for mut item in self.parse(values).into_iter().flatten() {
             self.prepare(&mut item, "", false);
             item.passthrough.clear();
             if item.kind() == "message" && item.role() == "user" {
                 self.take_order();
             }
             self.recorder.line("response_item", item.stored(), None);
-            self.history.push(item);
+            if item.reaches_history() {
+                self.load(item);
+            } else {
+                self.counters.history -= 1;
+            }
         }
         if self.profile.wide_metadata {
             self.record_settings();
@@ -326,7 +347,8 @@ impl Session {
     fn record_injected(&mut self, mut item: Item, turn: &str) {
         let is_message = item.kind() == "message";
         if is_message {
-            let unknown = vec!["unknown"; item.texts().len()];
+            let parts = item.payload["content"].as_array().map_or(0, Vec::len);
+            let unknown = vec!["unknown"; parts];
             item.passthrough
                 .insert("content_item_kinds".to_owned(), json!(unknown));
         }
@@ -337,15 +359,14 @@ impl Session {
         };
         let by_model = item.is_model_output();
         self.prepare(&mut item, turn, !by_model);
-        let call = matches!(item.kind(), "function_call" | "custom_tool_call");
-        let output = item.kind().ends_with("_output");
-        item.meta.mcp_attribution |= !output && (call || !by_model);
-        if output {
+        let by_client = item.role() == "developer" || item.role() == "user";
+        item.meta.mcp_attribution |= is_message && by_client;
+        if item.kind().ends_with("_output") {
             let tokens = truncate::override_tokens(self.settings.truncation());
             item.meta.fallback_token_limit =
                 Some(tokens).filter(|_| self.profile.output_limit_override);
         }
-        if call {
+        if item.kind() == "function_call" {
             item.meta.user_input_order = Some(self.take_order());
         }
         if let Some(role) = role.filter(|_| is_message) {
@@ -388,9 +409,8 @@ impl Session {
 
     /// Gives id, passthrough and sequence numbers. `timed` adds `create_time`.
     pub(crate) fn prepare(&mut self, item: &mut Item, turn: &str, timed: bool) {
-        if self.profile.item_ids && !item.payload.contains_key("id") {
-            let id = format!("{}{}", items::id_prefix(item.kind()), self.ports.ids.uuid());
-            item.payload.shift_insert(1, "id".to_owned(), json!(id));
+        if self.profile.item_ids {
+            item.give_id(|prefix| format!("{prefix}{}", self.ports.ids.uuid()));
         }
         let mut passthrough = Map::new();
         passthrough.insert("turn_id".to_owned(), json!(turn));
@@ -408,7 +428,7 @@ impl Session {
         item.meta.history_sequence = self.counters.history;
         item.meta.sampled_through = self.counters.sampled;
         item.meta.supplied_thread = self.supplied;
-        item.meta.mcp_attribution = self.counters.history == 1;
+        item.meta.mcp_attribution = std::mem::take(&mut self.attribution_due);
     }
 
     /// Retains an item's text for later windows.
@@ -440,20 +460,28 @@ impl Session {
 
     /// Writes the record, then lets the item into the history, cut where outputs are cut.
     pub(crate) fn commit(&mut self, mut item: Item) {
-        self.recorder.item(&item, &self.profile);
-        if matches!(
-            item.kind(),
-            "function_call_output" | "custom_tool_call_output"
-        ) && let Some(output) = item.payload.get("output")
-        {
-            let cut = truncate::tool_output(output, self.output_budget(&item));
-            item.payload.insert("output".to_owned(), cut);
+        if self.profile.raises_live_detail && self.settings.model.image_detail_original {
+            images::raise_detail(&mut item);
         }
-        self.history.push(item);
+        let failed = images::prepare(&mut item);
+        if let Some(Value::Array(kinds)) = item.passthrough.get_mut("content_item_kinds") {
+            for index in failed {
+                if let Some(kind) = kinds.get_mut(index) {
+                    *kind = json!("images.preparation_error");
+                }
+            }
+        }
+        self.recorder.item(&item, &self.profile);
+        if item.reaches_history() {
+            cut_output(&mut item, self.settings.truncation(), &self.profile);
+            self.history.push(item);
+        }
     }
 
-    pub(crate) fn output_budget(&self, item: &Item) -> Budget {
-        output_budget(item, self.settings.truncation(), &self.profile)
+    /// Lets an item into the history that is already written down.
+    fn load(&mut self, mut item: Item) {
+        admit(&mut item, self.settings.truncation(), &self.profile);
+        self.history.push(item);
     }
 
     /// Records the context of a turn: whole without a baseline, else what changed.
@@ -565,7 +593,8 @@ impl Session {
         info.last = usage;
         // A lite model is asked for the reasoning of all turns.
         let lite = context::lite_in_history(&self.settings, &self.profile);
-        info.includes_reasoning = Some(self.reasoning_included || lite);
+        info.includes_reasoning =
+            Some(self.reasoning_included || lite).filter(|_| self.profile.wide_metadata);
         info.window = window;
         self.history.mark_covered();
         if self.prefill.is_none() {
@@ -609,18 +638,6 @@ impl Session {
             self.history.estimate_old_reasoning(&self.profile)
         };
         info.last.total + self.history.estimate_uncovered(&self.profile) + reasoning
-    }
-}
-
-/// Budget of a tool output: its own limit, else the policy in force (history.md §3).
-pub(crate) fn output_budget(item: &Item, policy: Truncation, profile: &Profile) -> Budget {
-    match item
-        .meta
-        .fallback_token_limit
-        .filter(|_| profile.output_limit_override)
-    {
-        Some(tokens) => Budget::of_tokens(tokens),
-        None => Budget::of_policy(policy),
     }
 }
 

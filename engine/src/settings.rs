@@ -118,6 +118,8 @@ pub struct Model {
     pub truncation: Truncation,
     /// `text`, `image`, `audio`.
     pub input_modalities: Vec<String>,
+    /// The catalogue says that the model takes images in their original size.
+    pub image_detail_original: bool,
     /// Hash that forces a compaction when it changes.
     pub comp_hash: Option<String>,
     /// 0.144.6 asks for parallel calls.

@@ -18,6 +18,8 @@ use crate::texts;
 use crate::turn::Turn;
 use crate::websocket::{self, Socket};
 
+/// Response header that says that the usage counts reasoning of earlier turns.
+const REASONING_INCLUDED: &str = "x-reasoning-included";
 /// Header of the state that a provider gives to a turn, and gets back.
 const TURN_STATE: &str = "x-codex-turn-state";
 /// Header of the model that answers.
@@ -78,14 +80,24 @@ impl Session {
         self.open_on(&socket, request).await
     }
 
-    /// Opens a stream on the connection that the turn keeps for itself, if it does.
+    /// Opens a stream as a part of the turn: on the connection that it keeps for itself, if it
+    /// does, and with the turn's state, which goes out and comes in over HTTP alone.
     pub(crate) async fn open_with(
         &mut self,
         turn: &Turn,
-        request: Request,
+        mut request: Request,
     ) -> Result<Box<dyn EventStream>, Failure> {
+        if let Some(state) = turn.state.get().filter(|_| !self.asks_over_websocket()) {
+            let place = request.headers.len().min(1);
+            let header = (TURN_STATE.to_owned(), state.clone());
+            request.headers.insert(place, header);
+        }
         let socket = turn.socket.as_ref().unwrap_or(&self.socket).clone();
-        self.open_on(&socket, request).await
+        let stream = self.open_on(&socket, request).await?;
+        if let Some(state) = stream.header(TURN_STATE) {
+            turn.state.get_or_init(|| state);
+        }
+        Ok(stream)
     }
 
     /// Opens a stream: over a WebSocket, or over HTTP with the request's own retries.
@@ -184,21 +196,16 @@ impl Session {
         }
     }
 
-    /// Opens the stream of an ordinary sampling: the turn's state goes out and comes in.
+    /// Opens the stream of an ordinary sampling.
     pub(crate) async fn open_turn(
         &mut self,
         turn: &mut Turn,
-        mut request: Request,
+        request: Request,
     ) -> Result<Box<dyn EventStream>, Failure> {
-        if let Some(state) = turn.state.as_ref().filter(|_| !self.asks_over_websocket()) {
-            let place = request.headers.len().min(1);
-            let header = (TURN_STATE.to_owned(), state.clone());
-            request.headers.insert(place, header);
-        }
         let stream = self.open_with(turn, request).await?;
-        if turn.state.is_none() {
-            turn.state = stream.header(TURN_STATE);
-        }
+        let included = stream.header(REASONING_INCLUDED).is_some();
+        // 0.171 keeps the flag with each usage, earlier versions keep it for the session.
+        self.reasoning_included = included || (self.reasoning_included && !self.profile.sequences);
         if let Some(model) = stream.header(ANSWERING_MODEL) {
             self.note_model(turn, &model);
         }

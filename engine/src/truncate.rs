@@ -25,17 +25,14 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// 1.2 times the policy's limit.
+    /// 1.2 times the policy's limit, rounded up.
     pub fn of_policy(policy: Truncation) -> Self {
         match policy {
             Truncation::Bytes(limit) => Self {
-                bytes: (limit * 12 / 10) as usize,
+                bytes: widened(limit) as usize,
                 marker: Marker::Chars,
             },
-            Truncation::Tokens(limit) => Self {
-                bytes: (limit * 12 / 10 * BYTES_PER_TOKEN) as usize,
-                marker: Marker::Tokens,
-            },
+            Truncation::Tokens(limit) => Self::of_tokens(widened(limit)),
         }
     }
 
@@ -48,11 +45,16 @@ impl Budget {
     }
 }
 
+/// 1.2 times a limit, rounded up: a limit of one token keeps two.
+fn widened(limit: u64) -> u64 {
+    (limit * 12).div_ceil(10)
+}
+
 /// `fallback_token_limit_override` of a live tool output: 1.2 times the policy, in tokens.
 pub fn override_tokens(policy: Truncation) -> u64 {
     match policy {
-        Truncation::Bytes(limit) => (limit * 12 / 10).div_ceil(BYTES_PER_TOKEN),
-        Truncation::Tokens(limit) => limit * 12 / 10,
+        Truncation::Bytes(limit) => widened(limit).div_ceil(BYTES_PER_TOKEN),
+        Truncation::Tokens(limit) => widened(limit),
     }
 }
 
@@ -123,6 +125,14 @@ pub fn tool_output(output: &Value, budget: Budget) -> Value {
     }
 }
 
+/// Bytes of the budget that a whole text takes: a budget of tokens is spent in whole tokens.
+fn cost(text: &str, marker: Marker) -> usize {
+    match marker {
+        Marker::Chars => text.len(),
+        Marker::Tokens => text.len().next_multiple_of(BYTES_PER_TOKEN as usize),
+    }
+}
+
 fn output_parts(parts: &[Value], budget: Budget) -> Vec<Value> {
     let mut left = budget.bytes;
     let mut omitted = 0_usize;
@@ -135,7 +145,7 @@ fn output_parts(parts: &[Value], budget: Budget) -> Vec<Value> {
         if left == 0 {
             omitted += 1;
         } else if text.len() <= left {
-            left -= text.len();
+            left = left.saturating_sub(cost(text, budget.marker));
             kept.push(part.clone());
         } else {
             let cut = middle(
@@ -226,6 +236,32 @@ mod tests {
             format!("{0}…40 chars truncated…{0}", "x".repeat(30))
         );
         assert_eq!(kept[2]["text"], "[omitted 1 text items ...]");
+    }
+
+    #[test]
+    fn a_budget_of_tokens_is_spent_in_whole_tokens() {
+        let text = |n: usize| json!({"type": "input_text", "text": "x".repeat(n)});
+        let cut = |parts: Value| tool_output(&parts, Budget::of_policy(Truncation::Tokens(20)));
+        let kept = cut(json!([text(50), text(500), text(3)]));
+        assert_eq!(
+            kept[1]["text"],
+            format!("{0}…114 tokens truncated…{0}", "x".repeat(22))
+        );
+        let kept = cut(json!([text(95), text(6), text(1)]));
+        assert_eq!(kept[1]["text"], "[omitted 2 text items ...]");
+    }
+
+    #[test]
+    fn small_limits_are_rounded_up() {
+        for (limit, head, tail) in [(4, 2, 3), (8, 5, 5), (12, 7, 8)] {
+            let cut = middle(
+                &"x".repeat(200),
+                Budget::of_policy(Truncation::Bytes(limit)),
+            );
+            assert_eq!(cut.find('…'), Some(head));
+            assert_eq!(cut.rsplit('…').next().map(str::len), Some(tail));
+        }
+        assert_eq!(Budget::of_policy(Truncation::Tokens(1)).bytes, 8);
     }
 
     proptest::proptest! {

@@ -1,5 +1,7 @@
 //! One turn: pre-turn check, context, sampling loop, calls and outputs, end of the turn.
 
+use std::cell::OnceCell;
+
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tracing::{Instrument, debug, info_span};
@@ -26,8 +28,8 @@ pub(crate) struct Turn {
     pub(crate) first_token_ms: Option<u64>,
     pub(crate) output_schema: Option<Value>,
     last_agent_message: Option<String>,
-    /// State that the provider gave to this turn.
-    pub(crate) state: Option<String>,
+    /// State that the provider gave to this turn first.
+    pub(crate) state: OnceCell<String>,
     /// The client was told that another model answers.
     pub(crate) rerouted: bool,
     /// The thread's connection, which a turn of the user keeps for itself while it runs.
@@ -89,7 +91,7 @@ impl Session {
             first_token_ms: None,
             output_schema,
             last_agent_message: None,
-            state: None,
+            state: OnceCell::new(),
             rerouted: false,
             socket: by_user.then(|| self.socket.take()),
         }
@@ -172,19 +174,16 @@ impl Session {
                     {
                         self.guide_after_content_filter(turn);
                     }
-                    if !failure.repeats_stream() {
+                    let again = failure.repeats_stream();
+                    if again && attempt < self.settings.stream_max_retries {
+                        attempt += 1;
+                        self.announce_retry(attempt, &failure);
+                    } else if again && self.falls_back(&failure) {
+                        attempt = 0;
+                    } else {
                         self.account_for(&failure);
                         return Err(failure);
                     }
-                    if attempt >= self.settings.stream_max_retries {
-                        if !self.falls_back(&failure) {
-                            return Err(failure);
-                        }
-                        attempt = 0;
-                        continue;
-                    }
-                    attempt += 1;
-                    self.announce_retry(attempt, &failure);
                 }
             }
         }
@@ -201,9 +200,7 @@ impl Session {
     }
 
     async fn sample_once(&mut self, turn: &mut Turn) -> Result<Sampled, Failure> {
-        let prompt = self
-            .history
-            .for_prompt(&self.settings.model.input_modalities);
+        let prompt = self.history.for_prompt(&self.settings.model, &self.profile);
         let schema = turn.output_schema.clone();
         self.settle_world_state();
         let built = self.build(turn, &Purpose::Turn, &prompt, schema.as_ref());

@@ -89,7 +89,7 @@ impl Session {
     }
 
     fn summary_prompt(&self, asked: &Settings, copy: &History) -> Vec<Item> {
-        let mut prompt = copy.for_prompt(&asked.model.input_modalities);
+        let mut prompt = copy.for_prompt(&asked.model, &self.profile);
         let text = self
             .settings
             .compact_prompt

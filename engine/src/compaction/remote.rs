@@ -157,7 +157,7 @@ impl Session {
     fn fitted_prompt(&self, asked: &Settings) -> Vec<Item> {
         let mut items = self.history.items().to_vec();
         let Some(window) = asked.effective_window() else {
-            return self.history.for_prompt(&asked.model.input_modalities);
+            return self.history.for_prompt(&asked.model, &self.profile);
         };
         let base = estimate_text(asked.base_text());
         for index in (0..items.len()).rev() {
@@ -169,7 +169,7 @@ impl Session {
                 .payload
                 .insert("output".to_owned(), json!(OUTPUT_REWRITTEN));
         }
-        History::new(items).for_prompt(&asked.model.input_modalities)
+        History::new(items).for_prompt(&asked.model, &self.profile)
     }
 }
 

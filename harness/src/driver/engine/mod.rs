@@ -131,7 +131,7 @@ impl<'a> Run<'a> {
             plan,
             profile: Profile::of(version),
             settings: settings(plan),
-            provider: Rc::new(Provider::new(Rc::clone(&inbox))),
+            provider: Rc::new(Provider::new(Rc::clone(&inbox), plan.config.unreachable)),
             tools: Rc::new(ports::Client::new(inbox)),
             files: Rc::new(Files::default()),
             seen: Rc::new(Seen::default()),
@@ -418,6 +418,10 @@ fn model(spec: &ModelSpec) -> Model {
             TruncationMode::Tokens => Truncation::Tokens(spec.truncation.limit),
         },
         input_modalities: spec.input_modalities.clone(),
+        image_detail_original: spec
+            .extra
+            .iter()
+            .any(|(key, value)| key == "supports_image_detail_original" && *value == true),
         comp_hash: spec.comp_hash.clone(),
         parallel_tool_calls: spec.supports_parallel_tool_calls,
         reasoning_summaries: spec.supports_reasoning_summaries,
@@ -465,6 +469,39 @@ mod tests {
             logs_contain("compaction{phase=\"post_turn\" window=0}"),
             "the compaction"
         );
+    }
+
+    /// Milliseconds that the first turn of a scenario took on the virtual clock.
+    async fn first_turn_ms(id: &str) -> u64 {
+        let driver = EngineDriver::new("0.171").expect("a family");
+        let outcome = driver.run(&plan(id)).await.expect("runs");
+        let records = parse_lines(&outcome.recording.rollouts[0].text);
+        let ended = records
+            .iter()
+            .find(|record| record["payload"]["type"] == "task_complete")
+            .expect("the turn ended");
+        ended["payload"]["duration_ms"]
+            .as_u64()
+            .expect("a duration")
+    }
+
+    /// Readings of the clock in one turn, a millisecond each.
+    const READINGS_MAX: u64 = 100;
+
+    /// Waits pass on the virtual clock: those of the backoff, and those that a provider asks for.
+    #[tokio::test(flavor = "current_thread")]
+    async fn waits_take_the_time_that_was_asked_for() {
+        for (id, wait_ms) in [
+            // 200 for the request, 200 for the stream, 200 for the request again.
+            ("faults/retries_a_server_error_on_both_levels", 600),
+            ("faults/waits_as_long_as_a_rate_limit_says", 300),
+            ("faults/waits_as_long_as_retry_after_says", 1000),
+            ("faults/fails_at_once_on_too_many_requests", 0),
+        ] {
+            let took = first_turn_ms(id).await;
+            let range = wait_ms..wait_ms + READINGS_MAX;
+            assert!(range.contains(&took), "{id}: {took} ms");
+        }
     }
 
     /// Nothing but the plan decides the bytes.

@@ -49,14 +49,17 @@ pub(super) struct Provider {
     memory: Rc<RefCell<MemoryProvider>>,
     step: Rc<RefCell<Vec<PlanReply>>>,
     inbox: Attached,
+    /// Nobody listens: nothing is answered, and nothing arrives.
+    unreachable: bool,
 }
 
 impl Provider {
-    pub(super) fn new(inbox: Attached) -> Self {
+    pub(super) fn new(inbox: Attached, unreachable: bool) -> Self {
         Self {
             memory: Rc::default(),
             step: Rc::default(),
             inbox,
+            unreachable,
         }
     }
 
@@ -214,7 +217,11 @@ impl Sampler for Provider {
         &self,
         request: Request,
     ) -> LocalBoxFuture<'static, Result<Box<dyn EventStream>, HttpFailure>> {
-        let result = self.answer(posted(request), Transport::Http);
+        let result = if self.unreachable {
+            Err(HttpFailure::Refused)
+        } else {
+            self.answer(posted(request), Transport::Http)
+        };
         std::future::ready(result).boxed_local()
     }
 
