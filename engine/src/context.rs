@@ -421,7 +421,8 @@ pub fn patch(before: &Map<String, Value>, now: &Map<String, Value>) -> Map<Strin
 
 /// Whether a user message is context, not the user's own words (compaction.md §4).
 pub fn is_contextual(item: &Item) -> bool {
-    const OPENINGS: [&str; 7] = [
+    const OPENINGS: [&str; 8] = [
+        "<external_",
         "<environment_context>",
         "# AGENTS.md instructions",
         "<user_shell_command>",

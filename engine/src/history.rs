@@ -117,8 +117,9 @@ impl History {
 /// What happens to an item that enters the history, whichever way it comes: images are prepared,
 /// outputs are cut by the policy in force (history.md §0, step 3).
 pub(crate) fn admit(item: &mut Item, policy: Truncation, profile: &Profile) {
-    images::prepare(item);
     cut_output(item, policy, profile);
+    // Not before the cut: a text that stands for an image takes nothing of the budget.
+    images::prepare(item);
 }
 
 /// Cuts a tool output: by its own limit, else by the policy in force (history.md §3).

@@ -94,6 +94,8 @@ pub struct Profile {
     /// The estimate behind a checkpoint names the window of the turn's model; before, that of the
     /// model that wrote the summary stays.
     pub recompute_takes_window: bool,
+    /// Untrusted client context is an output without a call, and a compaction keeps client context.
+    pub client_context_as_output: bool,
     /// Requests to Azure are stored and their items keep ids.
     pub stores_for_azure: bool,
     /// `/responses/compact` exists (row 34).
@@ -187,6 +189,7 @@ impl Profile {
             compaction_retries: CompactionRetries::Every,
             counts_kept_images: false,
             recompute_takes_window: false,
+            client_context_as_output: false,
             stores_for_azure: true,
             remote_v1: true,
             model_switch_repeats_permissions: true,
@@ -277,6 +280,7 @@ impl Profile {
                 raises_live_detail: true,
                 sequences: true,
                 estimate_calls: true,
+                client_context_as_output: true,
                 compaction_retries: CompactionRetries::AsTurns,
                 uncovered: UncoveredFrom::LastUsage,
                 estimate_without_usage: true,

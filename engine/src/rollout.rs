@@ -122,6 +122,9 @@ pub fn item_metadata(meta: &Meta, profile: &Profile) -> Value {
             }),
         );
     }
+    if meta.context_output {
+        set("additional_context_tool_output", json!(true));
+    }
     set("client_authored", json!(false));
     if meta.compaction_output {
         set("compaction_output", json!(true));

@@ -237,6 +237,7 @@ fn recorded(item: &mut Item, payload: &Value, metadata: &Value) {
         mcp_attribution: metadata["mcp_attribution"].is_object(),
         fallback_token_limit: metadata["fallback_token_limit_override"].as_u64(),
         supplied_thread: false,
+        context_output: metadata["additional_context_tool_output"] == Value::Bool(true),
         opaque: item.kind() == "compaction",
         model_hash: metadata["compaction_model_hash"]
             .as_str()

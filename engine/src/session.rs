@@ -2,10 +2,12 @@
 //!
 //! Turns live in `turn.rs`, compactions in `compaction.rs`; both work on this state.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
+use crate::client_context::ClientContext;
 use crate::context;
 use crate::events::Event;
 use crate::history::{History, admit, cut_output};
@@ -46,6 +48,8 @@ pub struct Remarks {
     pub metadata: Vec<(String, String)>,
     /// The client's own id of its message.
     pub message_id: Option<String>,
+    /// Context beside the input.
+    pub context: Vec<ClientContext>,
 }
 
 /// Running numbers of the thread.
@@ -136,6 +140,8 @@ pub struct Session {
     pub(crate) context_turn: Option<String>,
     /// What the client says about the running turn.
     pub(crate) remarks: Remarks,
+    /// Client context said so far, by name.
+    pub(crate) client_context: BTreeMap<String, ClientContext>,
     created: String,
     /// The thread's WebSocket.
     pub(crate) socket: Socket,
@@ -201,6 +207,7 @@ impl Session {
             supplied: false,
             context_turn: None,
             remarks: Remarks::default(),
+            client_context: BTreeMap::new(),
             created,
             socket: Socket::default(),
             fell_back: false,
@@ -298,6 +305,9 @@ impl Session {
         self.begin();
         let turn = format!("auto-compact-{}", self.counters.injected);
         self.counters.injected += 1;
+        if self.baseline.is_none() {
+            self.record_context(&turn);
+        }
         let items = self.parse(values);
         // The first item of a batch with a user message is attributed with it.
         let by_user = |item: &Item| item.kind() == "message" && item.role() == "user";

@@ -114,6 +114,7 @@ impl Session {
         if self.baseline_turn() != Some(&turn.id) {
             self.record_context(&turn.id);
         }
+        self.record_client_context(&turn.id);
         if let Some(order) = order {
             self.record_user(turn, &input, order);
         }

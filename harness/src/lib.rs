@@ -39,6 +39,7 @@ pub mod coverage;
 pub mod driver;
 #[cfg(test)]
 mod fixture;
+pub mod fuzz;
 pub mod golden;
 pub mod mask;
 pub mod perturb;

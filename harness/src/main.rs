@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use harness::cli::context::Context;
 use harness::cli::{
-    Exit, bless, calibrate, check, diff, lint, list, new, perturb, review, schema, show,
+    Exit, bless, calibrate, check, diff, fuzz_history, lint, list, new, perturb, review, schema,
+    show,
 };
 
 /// Conformance tests for Codex's turn and compaction engine.
@@ -45,6 +46,8 @@ enum Command {
     Calibrate(calibrate::CalibrateArgs),
     /// Compares variants of scenarios live, with no golden between.
     Perturb(perturb::PerturbArgs),
+    /// Compares drawn histories live, with no golden between.
+    FuzzHistory(fuzz_history::FuzzHistoryArgs),
 }
 
 fn main() -> ExitCode {
@@ -60,7 +63,8 @@ fn main() -> ExitCode {
         | Command::Show(_)
         | Command::Bless(_)
         | Command::Review(_)
-        | Command::Perturb(_) => {}
+        | Command::Perturb(_)
+        | Command::FuzzHistory(_) => {}
     }
     let exit = match Context::here() {
         Err(exit) => exit,
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
             Command::Bless(args) => bless::run(args, &context),
             Command::Review(args) => review::run(args, &context.root.join("golden")),
             Command::Perturb(args) => perturb::run(args, &context),
+            Command::FuzzHistory(args) => fuzz_history::run(args, &context),
             Command::Lint(_)
             | Command::List(_)
             | Command::New(_)

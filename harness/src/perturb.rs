@@ -56,11 +56,11 @@ impl Draw {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }
 
-    fn text(&mut self) -> String {
+    pub(crate) fn text(&mut self) -> String {
         let pieces = 1 + self.below(PIECES_MAX);
         (0..pieces)
             .map(|_| PIECES[self.below(PIECES.len() as u64) as usize])

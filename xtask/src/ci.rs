@@ -17,6 +17,8 @@ const REAL_CASES_MIN: &str = "78";
 const VARIANTS: &str = "60";
 /// Fewest variants a version that follow their script and are equal.
 const VARIANTS_MIN: u64 = 50;
+/// Drawn histories a version; by hand 300 were run.
+const HISTORIES: &str = "60";
 /// Scenarios that run twice on each real version.
 const REPEATED: [&str; 3] = [
     "turn/sends_the_output_of_a_call",
@@ -339,6 +341,12 @@ fn real_steps(gate: &mut Gate, turnproof: &str, version: &str) {
             );
         }
     }
+    gate.cases(
+        &format!("{subject}: {HISTORIES} drawn histories"),
+        &here,
+        turnproof,
+        &["fuzz-history", "--seeds", HISTORIES, "--against", &subject],
+    );
     let name = format!("{subject}: {VARIANTS} perturbed variants");
     let args = ["perturb", "--seeds", VARIANTS, "--against", &subject];
     let equal = gate.cases(&name, &here, turnproof, &args);

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Replacement;
+use crate::client_context::is_client_context;
 use crate::context;
 use crate::history::History;
 use crate::items::{self, Item};
@@ -197,8 +198,12 @@ impl Session {
 /// Where the initial context goes: before the last message of the user, without one before the
 /// last summary or opaque item, else behind everything (compaction.md row 22).
 fn context_place(kept: &[Item]) -> usize {
-    kept.iter()
+    let last = kept
+        .iter()
         .rposition(context::is_real_user_message)
         .or_else(|| kept.iter().rposition(context::is_compacted))
-        .unwrap_or(kept.len())
+        .unwrap_or(kept.len());
+    // Client context belongs to the message behind it.
+    let client = kept[..last].iter().rev();
+    last - client.take_while(|item| is_client_context(item)).count()
 }

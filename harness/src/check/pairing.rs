@@ -9,39 +9,35 @@ use crate::mask::Masked;
 pub(super) fn check(masked: &Masked) -> Vec<String> {
     let mut found = Vec::new();
     for (number, request) in masked.wire.iter().enumerate() {
-        // Call id → (kind of output it wants, place, outputs seen).
-        let mut calls: BTreeMap<&str, (&str, usize, usize)> = BTreeMap::new();
+        // Kind of output and call id → (place of the call, outputs seen). Kinds are paired apart.
+        let mut calls: BTreeMap<(&str, &str), (usize, usize)> = BTreeMap::new();
         for (index, item) in input(request).iter().enumerate() {
             let (Some(kind), Some(call)) = (word(item, "type"), word(item, "call_id")) else {
                 continue;
             };
             let place = at(number, index);
-            match kind {
-                "function_call" | "custom_tool_call" => {
-                    let wanted = match kind {
-                        "function_call" => "function_call_output",
-                        _ => "custom_tool_call_output",
-                    };
-                    if let Some((_, first, _)) = calls.insert(call, (wanted, index, 0)) {
-                        found.push(format!("{place}: call {call} again, first at {first}"));
-                    }
+            let wanted = match kind {
+                "function_call" | "local_shell_call" => Some("function_call_output"),
+                "custom_tool_call" => Some("custom_tool_call_output"),
+                _ => None,
+            };
+            if let Some(wanted) = wanted {
+                if let Some((first, _)) = calls.insert((wanted, call), (index, 0)) {
+                    found.push(format!("{place}: call {call} again, first at {first}"));
                 }
-                "function_call_output" | "custom_tool_call_output" => match calls.get_mut(call) {
-                    None => found.push(format!("{place}: output of {call} without a call before")),
-                    Some((wanted, _, _)) if *wanted != kind => {
-                        found.push(format!("{place}: {kind} answers {call}, expected {wanted}"));
-                    }
-                    Some((_, _, seen)) => {
+            } else if ["function_call_output", "custom_tool_call_output"].contains(&kind) {
+                match calls.get_mut(&(kind, call)) {
+                    None => found.push(format!("{place}: {kind} of {call} without a call before")),
+                    Some((_, seen)) => {
                         *seen += 1;
                         if *seen > 1 {
                             found.push(format!("{place}: second output of {call}"));
                         }
                     }
-                },
-                _ => {}
+                }
             }
         }
-        for (call, (_, index, seen)) in calls {
+        for ((_, call), (index, seen)) in calls {
             if seen == 0 {
                 found.push(format!("{}: call {call} has no output", at(number, index)));
             }
@@ -85,7 +81,7 @@ mod tests {
             ),
             (
                 json!([call("a"), {"type": "custom_tool_call_output", "call_id": "a"}]),
-                "expected function_call_output",
+                "without a call before",
             ),
         ] {
             let found = check(&requests(&[input]));

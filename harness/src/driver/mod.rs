@@ -2,6 +2,8 @@
 
 pub mod codex;
 pub mod engine;
+#[cfg(test)]
+mod history_cases;
 mod open;
 mod script;
 

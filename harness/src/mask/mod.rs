@@ -21,6 +21,9 @@ mod tests;
 
 use serde_json::{Map, Value};
 
+#[cfg(test)]
+pub(crate) use self::values::image_size;
+
 use crate::recording::{Answer, Places, Recording};
 
 /// A masked recording: what goldens hold and checkers read.
@@ -202,6 +205,11 @@ pub const MASKS: &[Mask] = &[
         id: "date",
         reason: "wall clock",
         apply: values::date,
+    },
+    Mask {
+        id: "resized_image",
+        reason: "the bytes of a resized PNG are its encoder's; its size stays",
+        apply: values::resized_image,
     },
     Mask {
         id: "seconds",

@@ -29,6 +29,7 @@ const NAMES: &[&str] = &[
     "self",
     "next",
     "context window",
+    "resized",
 ];
 
 /// Longest text after the colon of a placeholder, in bytes.

@@ -1,5 +1,7 @@
 //! Masks of values that are not ids: times, versions, hosts, lengths, models, dates.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::{Part, Site, State, exact_object, text, walk};
@@ -80,6 +82,31 @@ pub(crate) fn installation(site: &Site<'_>, value: &Value, state: &mut State) ->
     let named = ["installation_id", "x-codex-installation-id"].contains(&site.key);
     (!site.free && named && !id.is_empty() && id == state.places.installation_id)
         .then(|| "<installation>".into())
+}
+
+/// An image that was made smaller: its size is what counts (history.md §2).
+pub(crate) fn resized_image(site: &Site<'_>, value: &Value, _: &mut State) -> Option<Value> {
+    if site.key != "image_url" {
+        return None;
+    }
+    let size = image_size(value.as_str()?)?;
+    Some(format!("data:image/png;base64,<resized:{size}>").into())
+}
+
+/// Width and height of a resized PNG in a data URL: only a resized one has an alpha channel, since
+/// what scenarios send has one bit a pixel (`scenario/png.rs`).
+pub(crate) fn image_size(url: &str) -> Option<String> {
+    /// Base64 of the 26 bytes up to the colour type, and the colour type of RGBA.
+    const HEAD: usize = 36;
+    const RGBA: u8 = 6;
+    let data = url.strip_prefix("data:image/png;base64,")?;
+    let head = STANDARD.decode(data.get(..HEAD)?).ok()?;
+    let number = |at: usize| {
+        let bytes: [u8; 4] = head.get(at..at + 4)?.try_into().ok()?;
+        Some(u32::from_be_bytes(bytes))
+    };
+    let size = format!("{}x{}", number(16)?, number(20)?);
+    (head.get(25) == Some(&RGBA)).then_some(size)
 }
 
 /// Times and durations. `null` stays `null`, and so does every shape.

@@ -11,7 +11,7 @@ mod events;
 mod json_schema;
 mod load;
 pub mod plan;
-mod png;
+pub(crate) mod png;
 pub mod reply;
 mod resolve;
 mod rules_index;

@@ -10,7 +10,7 @@ const SIDE_PIXELS_MAX: u32 = 10_000;
 const BLOCK_BYTES_MAX: usize = 65_535;
 
 /// A data URL of a black PNG; `size` is `WIDTHxHEIGHT`.
-pub(super) fn data_url(size: &str) -> Result<String, String> {
+pub(crate) fn data_url(size: &str) -> Result<String, String> {
     let sides = size.split_once('x').and_then(|(width, height)| {
         Some((width.parse::<u32>().ok()?, height.parse::<u32>().ok()?))
     });

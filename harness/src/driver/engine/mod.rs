@@ -4,11 +4,14 @@
 //! a real run is only where bytes come from; the recording has the same shape.
 
 mod ports;
+#[cfg(test)]
+mod replays;
 mod sampling;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use engine::client_context::ClientContext;
 use engine::ports::Ports;
 use engine::profile::{Profile, Version};
 use engine::session::{Remarks, Session};
@@ -23,7 +26,7 @@ use crate::driver::codex::{INSTALLATION_ID, WORKSPACE_PATH_BYTES, slug};
 use crate::recording::{Exchange, Finding, Places, Recording};
 use crate::scenario::plan::{
     Action, ConfigSpec, Ends, ModelSpec, Overrides, Plan, PlanStep, ResumeStep, StepAction,
-    TruncationMode, TurnStatus,
+    TruncationMode, TurnStatus, UserStep,
 };
 use crate::texts::Calibration;
 
@@ -195,6 +198,7 @@ impl<'a> Run<'a> {
                 self.session().remark(Remarks {
                     metadata: user.client_metadata.clone(),
                     message_id: user.client_message_id.clone(),
+                    context: client_context(user),
                 });
                 let end = self.session().run_turn(input, schema).await;
                 self.check_end(step, &end);
@@ -397,6 +401,17 @@ fn settings(plan: &Plan) -> Settings {
         client_version: CLIENT.1.to_owned(),
         installation_id: INSTALLATION_ID.to_owned(),
     }
+}
+
+fn client_context(user: &UserStep) -> Vec<ClientContext> {
+    let entries = user.client_context.iter();
+    entries
+        .map(|(name, application, text)| ClientContext {
+            name: name.clone(),
+            application: *application,
+            text: text.clone(),
+        })
+        .collect()
 }
 
 /// A feature flag that the scenario sets.
