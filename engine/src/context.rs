@@ -3,6 +3,8 @@
 //! Without a baseline the whole context is recorded; with one only the changed fragments
 //! (history.md §6). The world state is written whole or as a JSON merge patch.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::items::{Item, message};
@@ -46,6 +48,50 @@ pub fn full(settings: &Settings, profile: &Profile, switched: Option<&Model>) ->
         .filter(|group| !group.is_empty())
         .map(|group| bundle(group))
         .collect()
+}
+
+/// Tools and base instructions are items of the history.
+pub fn lite_in_history(settings: &Settings, profile: &Profile) -> bool {
+    settings.model.sampling.lite && profile.lite_namespace
+}
+
+/// The section of the model; for a lite one also a hash of its instructions, which is masked.
+fn world_model(settings: &Settings, profile: &Profile) -> Value {
+    let has_tools = settings.tools.iter().any(|tool| !tool.defer_loading);
+    if lite_in_history(settings, profile) && has_tools {
+        lite_model(settings)
+    } else {
+        json!(settings.model.slug)
+    }
+}
+
+fn lite_model(settings: &Settings) -> Value {
+    json!({"model": settings.model.slug, "instructions": sha1_hex(settings.base_text())})
+}
+
+/// What stands before everything else for a lite model: its tools and its base instructions, as
+/// items of the history (0.164+; 0.144 puts them into each request).
+pub fn lite_items(settings: &Settings, profile: &Profile) -> Vec<Item> {
+    if !lite_in_history(settings, profile) {
+        return Vec::new();
+    }
+    let tools = crate::tools::tools(settings, profile);
+    let mut items = Vec::new();
+    if !tools.is_empty()
+        && let Value::Object(listed) = json!({"type": "additional_tools", "role": "developer",
+            "tools": tools})
+    {
+        items.push(Item::new(listed));
+    }
+    if !settings.base_text().is_empty() {
+        items.push(bundle(&[Fragment {
+            role: "developer",
+            kind: "model.base_instructions",
+            provenance: harness(),
+            text: settings.base_text().to_owned(),
+        }]));
+    }
+    items
 }
 
 /// Messages of what differs between the baseline's settings and these, developer first.
@@ -247,7 +293,7 @@ pub fn world_state(settings: &Settings, profile: &Profile) -> Map<String, Value>
         set("git_attribution", json!(false));
         set("host_skills", json!({"includeInstructions": false}));
         set("managed_developer_instructions", json!({}));
-        set("model", json!(settings.model.slug));
+        set("model", world_model(settings, profile));
         set("model_catalog", json!(sha1_hex("catalog")));
         set("multi_agent_mode", json!({}));
         if let Some(fragment) = permissions_fragment(settings) {
@@ -264,7 +310,66 @@ pub fn world_state(settings: &Settings, profile: &Profile) -> Map<String, Value>
         set("realtime", json!({"active": false}));
     }
     set("skills", json!({"includeInstructions": false}));
+    let deferred = crate::tools::deferred_namespaces(settings);
+    if profile.names_deferred_tools && !deferred.is_empty() {
+        let named = deferred
+            .into_iter()
+            .map(|name| (name.to_owned(), json!(name)));
+        let named: BTreeMap<String, Value> = named.collect();
+        set("tools", json!(named));
+    }
+    if lite_in_history(settings, profile) {
+        let hashes = tool_hashes(settings, profile);
+        if !hashes.is_empty() {
+            set("top_level_tools", json!(hashes));
+        }
+    }
     state
+}
+
+/// The world state as it is written whole. That of a lite model without tools says that there are
+/// none, and is taken back before the next sampling (0.164+).
+pub fn whole_world_state(settings: &Settings, profile: &Profile) -> Map<String, Value> {
+    let mut state = world_state(settings, profile);
+    if lite_in_history(settings, profile) && !state.contains_key("top_level_tools") {
+        state.insert("model".to_owned(), lite_model(settings));
+        state.insert("top_level_tools".to_owned(), json!({}));
+    }
+    state
+}
+
+/// Hashes of a lite model's tools by full name: of each namespace without its tools, of each tool.
+fn tool_hashes(settings: &Settings, profile: &Profile) -> BTreeMap<String, String> {
+    let mut hashes = BTreeMap::new();
+    for mut space in crate::tools::tools(settings, profile) {
+        let name = space["name"].as_str().unwrap_or_default().to_owned();
+        let members = space
+            .as_object_mut()
+            .and_then(|map| map.shift_remove("tools"));
+        for tool in members
+            .as_ref()
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            let full = format!("{name}.{}", tool["name"].as_str().unwrap_or_default());
+            hashes.insert(full, sha1_hex(&sorted(tool).to_string()));
+        }
+        hashes.insert(name, sha1_hex(&sorted(&space).to_string()));
+    }
+    hashes
+}
+
+/// The value with all keys sorted.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let entries = map.iter().map(|(key, child)| (key.clone(), sorted(child)));
+            json!(entries.collect::<BTreeMap<String, Value>>())
+        }
+        Value::Array(list) => list.iter().map(sorted).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
 }
 
 /// A hash as the binary writes one; what it hashes is not known, so the value is masked.
@@ -297,6 +402,9 @@ fn environments(settings: &Settings, profile: &Profile) -> Value {
 /// JSON merge patch from one world state to another; empty when nothing changed.
 pub fn patch(before: &Map<String, Value>, now: &Map<String, Value>) -> Map<String, Value> {
     let mut patch = Map::new();
+    for key in before.keys().filter(|key| !now.contains_key(*key)) {
+        patch.insert(key.clone(), Value::Null);
+    }
     for (key, value) in now {
         match (before.get(key), value) {
             (Some(old), new) if old == new => {}
@@ -308,15 +416,13 @@ pub fn patch(before: &Map<String, Value>, now: &Map<String, Value>) -> Map<Strin
             }
         }
     }
-    for key in before.keys().filter(|key| !now.contains_key(*key)) {
-        patch.insert(key.clone(), Value::Null);
-    }
     patch
 }
 
 /// Whether a user message is context, not the user's own words (compaction.md §4).
 pub fn is_contextual(item: &Item) -> bool {
-    const OPENINGS: [&str; 7] = [
+    const OPENINGS: [&str; 8] = [
+        "<external_",
         "<environment_context>",
         "# AGENTS.md instructions",
         "<user_shell_command>",

@@ -39,6 +39,8 @@ pub enum FailureKind {
     StreamDisconnected,
     /// The connection ended before an answer.
     ConnectionFailed,
+    /// There was nobody to connect to.
+    ConnectionRefused,
     /// `response.incomplete`.
     Incomplete,
     /// `response.incomplete` for the content filter.
@@ -53,12 +55,14 @@ pub enum FailureKind {
     RateLimited,
     /// `invalid_prompt` and the like: asking again does not help.
     Rejected,
-    /// An answer broke its contract: asking again does not help.
+    /// An answer broke its contract, or a bound of this engine was hit.
     Fatal,
     /// The turn was interrupted.
     Interrupted,
 }
 
+/// Path of sampling requests.
+const RESPONSES: &str = "/responses";
 /// Text of a full window.
 const WINDOW_FULL: &str = "Codex ran out of room in the model's context window. Start a new \
                            thread or clear earlier history before retrying.";
@@ -89,11 +93,6 @@ impl Failure {
         Self::new(FailureKind::Fatal, message)
     }
 
-    /// Asking again would not help.
-    pub(crate) fn rejected(message: String) -> Self {
-        Self::new(FailureKind::Rejected, message)
-    }
-
     /// The stream ended early.
     pub(crate) fn disconnected(detail: &str) -> Self {
         let message = format!("stream disconnected before completion: {detail}");
@@ -101,12 +100,37 @@ impl Failure {
     }
 
     /// From a stream that ended before `response.completed`.
-    pub(crate) fn from_end(end: StreamEnd) -> Self {
+    pub(crate) fn from_end(end: &StreamEnd, settings: &Settings, profile: &Profile) -> Self {
         Self::disconnected(match end {
             StreamEnd::Closed => "stream closed before response.completed",
             StreamEnd::Broken => "Transport error: network error: error decoding response body",
             StreamEnd::Idle => "idle timeout waiting for SSE",
+            StreamEnd::SocketClosed => "websocket closed by server before response.completed",
+            StreamEnd::SocketBroken => {
+                "WebSocket protocol error: Connection reset without closing handshake"
+            }
+            StreamEnd::SocketIdle => "idle timeout waiting for websocket",
+            StreamEnd::Refused(failure) => {
+                return Self::from_frame(failure, settings, profile);
+            }
         })
+    }
+
+    /// From an error frame of a WebSocket.
+    fn from_frame(failure: &HttpFailure, settings: &Settings, profile: &Profile) -> Self {
+        let error = match failure {
+            HttpFailure::Status { body, .. } => error_object(body),
+            HttpFailure::Dropped | HttpFailure::Refused => Value::Null,
+        };
+        let again = match error["code"].as_str() {
+            Some("previous_response_not_found") => profile.retries_lost_anchor,
+            Some("websocket_connection_limit_reached") => true,
+            Some(_) | None => false,
+        };
+        if again {
+            return Self::disconnected(error["message"].as_str().unwrap_or_default());
+        }
+        Self::from_http(failure, settings, profile, RESPONSES)
     }
 
     /// From an answer that opened no stream.
@@ -117,7 +141,11 @@ impl Failure {
         path: &str,
     ) -> Self {
         match failure {
-            HttpFailure::Dropped => {
+            HttpFailure::Refused if profile.connection_failed_code => Self::new(
+                FailureKind::ConnectionRefused,
+                "Connection failed: error sending request",
+            ),
+            HttpFailure::Dropped | HttpFailure::Refused => {
                 let url = if profile.url_in_transport_errors {
                     format!(" for url ({}{path})", settings.base_url)
                 } else {
@@ -138,8 +166,36 @@ impl Failure {
                     headers,
                     error: error_object(body),
                     body,
+                    over_websocket: false,
                 };
                 answer.failure(settings, profile, path)
+            }
+        }
+    }
+
+    /// From a handshake that was refused.
+    pub(crate) fn from_handshake(
+        failure: &HttpFailure,
+        settings: &Settings,
+        profile: &Profile,
+    ) -> Self {
+        match failure {
+            HttpFailure::Dropped | HttpFailure::Refused => {
+                Self::from_http(failure, settings, profile, RESPONSES)
+            }
+            HttpFailure::Status {
+                status,
+                headers,
+                body,
+            } => {
+                let answer = Answer {
+                    status: *status,
+                    headers,
+                    error: error_object(body),
+                    body,
+                    over_websocket: true,
+                };
+                answer.failure(settings, profile, RESPONSES)
             }
         }
     }
@@ -210,7 +266,8 @@ impl Failure {
         match self.kind {
             FailureKind::InternalServerError
             | FailureKind::Overloaded
-            | FailureKind::ConnectionFailed => true,
+            | FailureKind::ConnectionFailed
+            | FailureKind::ConnectionRefused => true,
             FailureKind::UnexpectedStatus(status) => status >= 500,
             FailureKind::ContextWindowExceeded
             | FailureKind::InvalidRequest
@@ -232,6 +289,7 @@ impl Failure {
         match self.kind {
             FailureKind::StreamDisconnected
             | FailureKind::ConnectionFailed
+            | FailureKind::ConnectionRefused
             | FailureKind::InternalServerError
             | FailureKind::UnexpectedStatus(_)
             | FailureKind::ContentFilter
@@ -259,6 +317,7 @@ impl Failure {
             | FailureKind::InvalidRequest
             | FailureKind::StreamDisconnected
             | FailureKind::ConnectionFailed
+            | FailureKind::ConnectionRefused
             | FailureKind::Incomplete
             | FailureKind::ContentFilter
             | FailureKind::UsageLimit
@@ -283,6 +342,9 @@ impl Failure {
             FailureKind::UsageLimit | FailureKind::PlanLimit => json!("usageLimitExceeded"),
             FailureKind::Overloaded => json!("serverOverloaded"),
             FailureKind::RateLimited => json!("rateLimitExceeded"),
+            FailureKind::ConnectionRefused => {
+                json!({"httpConnectionFailed": {"httpStatusCode": null}})
+            }
             FailureKind::UnexpectedStatus(status) if profile.connection_failed_code => {
                 json!({"httpConnectionFailed": {"httpStatusCode": status}})
             }
@@ -314,6 +376,8 @@ struct Answer<'a> {
     /// `error` of the body; null where the body is no JSON.
     error: Value,
     body: &'a str,
+    /// It answered a handshake.
+    over_websocket: bool,
 }
 
 impl Answer<'_> {
@@ -383,6 +447,10 @@ impl Answer<'_> {
             .header("x-request-id")
             .map_or_else(String::new, |id| format!(", request id: {id}"));
         let url = format!("{}{path}", settings.base_url);
+        let url = match (self.over_websocket, url.strip_prefix("http")) {
+            (true, Some(rest)) => format!("ws{rest}"),
+            (true, None) | (false, _) => url,
+        };
         format!("unexpected status {status}: {said}, url: {url}{request}")
     }
 }

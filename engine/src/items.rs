@@ -37,6 +37,8 @@ pub struct Meta {
     pub fallback_token_limit: Option<u64>,
     /// The thread began with supplied items: its attribution has no checkpoint (0.171).
     pub supplied_thread: bool,
+    /// Client context in the shape of an output (0.171).
+    pub context_output: bool,
     /// The opaque item of a remote compaction.
     pub opaque: bool,
     /// Catalogue hash of the model that made the opaque item.

@@ -16,6 +16,7 @@
 
 mod announce;
 mod calls;
+pub mod client_context;
 pub mod compaction;
 pub mod context;
 pub mod error;
@@ -37,3 +38,4 @@ mod tools;
 mod transport;
 pub mod truncate;
 pub mod turn;
+mod websocket;

@@ -38,6 +38,8 @@ pub enum HttpFailure {
     },
     /// The connection ended before an answer.
     Dropped,
+    /// Nobody listens.
+    Refused,
 }
 
 /// One step of an open stream.
@@ -50,7 +52,7 @@ pub enum StreamStep {
 }
 
 /// Why a stream has no further event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamEnd {
     /// The provider ended it.
     Closed,
@@ -58,6 +60,14 @@ pub enum StreamEnd {
     Broken,
     /// It stayed silent longer than its limit.
     Idle,
+    /// The provider closed the WebSocket.
+    SocketClosed,
+    /// The WebSocket broke.
+    SocketBroken,
+    /// A response over a WebSocket stayed silent longer than its limit.
+    SocketIdle,
+    /// An error frame of a WebSocket, as an answer with a status.
+    Refused(HttpFailure),
 }
 
 /// An open answer.
@@ -68,8 +78,19 @@ pub trait EventStream {
     fn next(&mut self) -> LocalBoxFuture<'_, StreamStep>;
 }
 
+/// An open WebSocket.
+pub trait Connection {
+    /// Sends one text frame; the stream has the frames that answer it as events.
+    fn send(&self, frame: Vec<u8>) -> LocalBoxFuture<'static, Box<dyn EventStream>>;
+}
+
 /// Asks the model.
 pub trait Sampler {
+    /// Opens a WebSocket.
+    fn connect(
+        &self,
+        handshake: Request,
+    ) -> LocalBoxFuture<'static, Result<Rc<dyn Connection>, HttpFailure>>;
     /// Opens one stream.
     fn sample(
         &self,

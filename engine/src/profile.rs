@@ -94,6 +94,8 @@ pub struct Profile {
     /// The estimate behind a checkpoint names the window of the turn's model; before, that of the
     /// model that wrote the summary stays.
     pub recompute_takes_window: bool,
+    /// Untrusted client context is an output without a call, and a compaction keeps client context.
+    pub client_context_as_output: bool,
     /// Requests to Azure are stored and their items keep ids.
     pub stores_for_azure: bool,
     /// `/responses/compact` exists (row 34).
@@ -140,6 +142,13 @@ pub struct Profile {
     pub guides_after_content_filter: bool,
     /// A status 400 that names the context length counts as a full window (0.171).
     pub reads_full_window_of_400: bool,
+    /// A WebSocket stays open when a turn is interrupted (0.144).
+    pub keeps_socket_after_interrupt: bool,
+    /// An item that came without an id is an anchor although it was given one; no effect where
+    /// items have no ids (0.171).
+    pub anchors_without_id: bool,
+    /// A previous response that is not found is followed by the full input (0.164+).
+    pub retries_lost_anchor: bool,
     /// Page of the plan's usage, in error texts.
     pub usage_page: &'static str,
     /// The environment context names date and time zone; the quiet config switches it off where
@@ -180,6 +189,7 @@ impl Profile {
             compaction_retries: CompactionRetries::Every,
             counts_kept_images: false,
             recompute_takes_window: false,
+            client_context_as_output: false,
             stores_for_azure: true,
             remote_v1: true,
             model_switch_repeats_permissions: true,
@@ -203,6 +213,9 @@ impl Profile {
             incomplete_is_final: false,
             guides_after_content_filter: false,
             reads_full_window_of_400: false,
+            keeps_socket_after_interrupt: true,
+            anchors_without_id: false,
+            retries_lost_anchor: false,
             usage_page: "https://chatgpt.com/codex/settings/usage",
             environment_dates: true,
             keeps_min_items: false,
@@ -249,6 +262,8 @@ impl Profile {
             honours_retry_after: true,
             incomplete_is_final: true,
             guides_after_content_filter: true,
+            keeps_socket_after_interrupt: false,
+            retries_lost_anchor: true,
             usage_page: "https://chatgpt.com/settings/usage",
             environment_dates: false,
             keeps_min_items: true,
@@ -265,12 +280,14 @@ impl Profile {
                 raises_live_detail: true,
                 sequences: true,
                 estimate_calls: true,
+                client_context_as_output: true,
                 compaction_retries: CompactionRetries::AsTurns,
                 uncovered: UncoveredFrom::LastUsage,
                 estimate_without_usage: true,
                 keeps_text_after_interrupted_pre_turn: true,
                 settings_at_resume: false,
                 reads_full_window_of_400: true,
+                anchors_without_id: true,
                 names_deferred_tools: true,
                 ..v164
             },

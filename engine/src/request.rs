@@ -15,6 +15,8 @@ use crate::tools::tools;
 pub enum Purpose {
     /// An ordinary sampling.
     Turn,
+    /// A request that generates nothing and warms the connection of a thread.
+    Prewarm,
     /// A compaction.
     Compaction(CompactionMetadata),
 }
@@ -187,6 +189,7 @@ fn turn_metadata(
     at: &Addresses<'_>,
     purpose: &Purpose,
 ) -> Value {
+    let in_turn = *purpose != Purpose::Prewarm;
     let mut map = Map::new();
     let mut set = |key: &str, value: Value| {
         map.insert(key.to_owned(), value);
@@ -205,12 +208,15 @@ fn turn_metadata(
     }
     let kind = match purpose {
         Purpose::Turn => "turn",
+        Purpose::Prewarm => "prewarm",
         Purpose::Compaction(_) => "compaction",
     };
     set("request_kind", json!(kind));
     if profile.wide_metadata {
         set("history_initialization", json!(at.history_initialization));
-        set("root_turn_id", json!(at.turn));
+        if in_turn {
+            set("root_turn_id", json!(at.turn));
+        }
     }
     set(
         "sandbox",
@@ -226,7 +232,9 @@ fn turn_metadata(
         set("node_repl_auto_review_required", json!(false));
         set("node_repl_disabled", json!(false));
     }
-    set("turn_started_at_unix_ms", json!(at.turn_started_ms));
+    if in_turn {
+        set("turn_started_at_unix_ms", json!(at.turn_started_ms));
+    }
     if profile.wide_metadata {
         set("analytics_enabled", json!(false));
     }
@@ -245,11 +253,11 @@ fn turn_metadata(
                 "strategy": "memento",
             }),
         ),
-        Purpose::Turn => {}
+        Purpose::Turn | Purpose::Prewarm => {}
     }
     // What the client and the model add is sorted by name.
     let mut added: BTreeMap<&str, &str> = BTreeMap::new();
-    if *purpose == Purpose::Turn && profile.wide_metadata {
+    if matches!(purpose, Purpose::Turn | Purpose::Prewarm) && profile.wide_metadata {
         added.insert("model", &settings.model.slug);
         if let Some(effort) = settings.effective_effort() {
             added.insert("reasoning_effort", effort);
@@ -279,11 +287,11 @@ fn body(
 ) -> Map<String, Value> {
     // A remote compaction is the turn's request but for its input.
     let turn = match purpose {
-        Purpose::Turn => true,
+        Purpose::Turn | Purpose::Prewarm => true,
         Purpose::Compaction(due) => due.implementation != Implementation::Local,
     };
     let lite = settings.model.sampling.lite;
-    let tools = if turn || (lite && profile.lite_namespace) {
+    let tools = if turn {
         tools(settings, profile)
     } else {
         Vec::new()
@@ -308,8 +316,10 @@ fn body(
     set("service_tier", tier.clone().filter(|_| new));
     let instructions = (!new && !lite && !base.is_empty()).then(|| json!(base));
     set("instructions", instructions);
-    let listed = if lite { Some(tools.as_slice()) } else { None };
-    let input = input(settings, profile, at, prompt, listed);
+    // From 0.164 on these stand in the history of a lite thread (`context::lite_items`).
+    let listed =
+        (lite && !crate::context::lite_in_history(settings, profile)).then_some(tools.as_slice());
+    let input = input(settings, profile, at, turn, prompt, listed);
     set("input", Some(Value::Array(input)));
     set("tools", (!lite).then_some(Value::Array(tools)));
     set("tool_choice", Some(json!("auto")));
@@ -323,7 +333,7 @@ fn body(
     set("text", text(settings, output_schema.filter(|_| turn)));
     set(
         "client_metadata",
-        Some(client_metadata(settings, profile, at, metadata)),
+        Some(client_metadata(settings, profile, at, purpose, metadata)),
     );
     map
 }
@@ -347,27 +357,23 @@ fn input(
     settings: &Settings,
     profile: &Profile,
     at: &Addresses<'_>,
+    turn: bool,
     prompt: &[Item],
     listed: Option<&[Value]>,
 ) -> Vec<Value> {
     let mut input = Vec::with_capacity(prompt.len() + 2);
     if let Some(tools) = listed {
-        let mut item = Map::new();
-        item.insert("type".to_owned(), json!("additional_tools"));
-        if profile.item_ids {
-            item.insert("id".to_owned(), json!(window_item_id("at", at)));
-        }
-        item.insert("role".to_owned(), json!("developer"));
-        item.insert("tools".to_owned(), json!(tools));
-        input.push(Value::Object(item));
+        input.push(json!({"type": "additional_tools", "role": "developer", "tools": tools}));
     }
-    if (profile.base_is_item || listed.is_some()) && !settings.base_text().is_empty() {
+    // A lite thread has its base instructions in the history. Without tools a turn request has
+    // them once more (upstream-findings 20).
+    let listless = prompt.first().map(Item::kind) != Some("additional_tools");
+    let in_history = crate::context::lite_in_history(settings, profile) && !(turn && listless);
+    let first = (profile.base_is_item && !in_history) || listed.is_some();
+    if first && !settings.base_text().is_empty() {
         let content = vec![json!({"type": "input_text", "text": settings.base_text()})];
-        let id = match listed {
-            Some(_) => window_item_id("msg", at),
-            None => at.base_id.to_owned(),
-        };
-        let mut base = crate::items::message("developer", Some(id), content);
+        let id = Some(at.base_id.to_owned());
+        let mut base = crate::items::message("developer", id, content);
         if profile.wide_metadata {
             let kinds = json!(["model.base_instructions"]);
             base.passthrough
@@ -378,13 +384,6 @@ fn input(
     let history = prompt.iter();
     input.extend(history.map(|item| on_wire(item, settings, profile)));
     input
-}
-
-/// Id of an item that is made anew for each window (lite mode).
-fn window_item_id(prefix: &str, at: &Addresses<'_>) -> String {
-    let name = format!("{prefix}{}", at.window_id);
-    let uuid = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, name.as_bytes());
-    format!("{prefix}_{uuid}")
 }
 
 /// Whether the provider keeps what it is sent: an Azure one does on 0.144 (compaction.md §6.1).
@@ -441,13 +440,14 @@ fn client_metadata(
     settings: &Settings,
     profile: &Profile,
     at: &Addresses<'_>,
+    purpose: &Purpose,
     metadata: &str,
 ) -> Value {
     let mut map = Map::new();
     let mut set = |key: &str, value: &str| {
         map.insert(key.to_owned(), json!(value));
     };
-    if profile.wide_metadata {
+    if profile.wide_metadata && *purpose != Purpose::Prewarm {
         set("root_turn_id", at.turn);
     }
     set("session_id", at.thread);

@@ -122,6 +122,9 @@ pub fn item_metadata(meta: &Meta, profile: &Profile) -> Value {
             }),
         );
     }
+    if meta.context_output {
+        set("additional_context_tool_output", json!(true));
+    }
     set("client_authored", json!(false));
     if meta.compaction_output {
         set("compaction_output", json!(true));
@@ -364,7 +367,10 @@ pub fn turn_context(settings: &Settings, profile: &Profile, turn: &str) -> Value
     };
     set("turn_id", json!(turn));
     if profile.wide_metadata {
-        set("root_turn_id", json!(turn));
+        // A batch of injected items is no turn.
+        if !turn.starts_with("auto-compact-") {
+            set("root_turn_id", json!(turn));
+        }
         set("disabled_plugin_ids", json!([]));
     }
     set("cwd", json!(settings.cwd));

@@ -37,6 +37,8 @@ pub struct Found {
     pub cwd: Option<String>,
     /// Sandbox mode last recorded.
     pub sandbox: Option<String>,
+    /// Model of the newest turn.
+    pub model: Option<String>,
     /// Reasoning effort last recorded.
     pub effort: Option<String>,
     /// A turn context stands after the newest checkpoint.
@@ -62,6 +64,7 @@ pub fn read(lines: &[Value], profile: &Profile, settings: &Settings) -> Found {
         retained: RetainedTexts::default(),
         cwd: None,
         sandbox: None,
+        model: None,
         effort: None,
         baseline_turn: false,
         next_ordinal: 0,
@@ -108,12 +111,8 @@ impl Found {
         if let Some(order) = item.meta.user_input_order {
             self.counters.order = self.counters.order.max(order + 1);
         }
-        if item
-            .passthrough
-            .get("turn_id")
-            .and_then(Value::as_str)
-            .is_some_and(|id| id.starts_with("auto-compact-"))
-        {
+        let turn = item.passthrough.get("turn_id").and_then(Value::as_str);
+        if turn.is_some_and(|id| id.starts_with("auto-compact-")) {
             self.counters.injected += 1;
         }
         if let (Some(order), Some(source)) = (item.meta.user_input_order, &item.meta.retained) {
@@ -158,6 +157,7 @@ impl Found {
 
     fn turn_context(&mut self, payload: &Value) {
         self.baseline_turn = true;
+        self.model = payload["model"].as_str().map(str::to_owned);
         self.cwd = payload["cwd"]
             .as_str()
             .map(str::to_owned)
@@ -237,6 +237,7 @@ fn recorded(item: &mut Item, payload: &Value, metadata: &Value) {
         mcp_attribution: metadata["mcp_attribution"].is_object(),
         fallback_token_limit: metadata["fallback_token_limit_override"].as_u64(),
         supplied_thread: false,
+        context_output: metadata["additional_context_tool_output"] == Value::Bool(true),
         opaque: item.kind() == "compaction",
         model_hash: metadata["compaction_model_hash"]
             .as_str()

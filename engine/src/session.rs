@@ -2,10 +2,12 @@
 //!
 //! Turns live in `turn.rs`, compactions in `compaction.rs`; both work on this state.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
+use crate::client_context::ClientContext;
 use crate::context;
 use crate::events::Event;
 use crate::history::{History, admit, cut_output};
@@ -17,6 +19,7 @@ use crate::rollout::{self, Recorder, TokenInfo};
 use crate::settings::{Model, Settings};
 use crate::tokens::Usage;
 use crate::truncate;
+use crate::websocket::Socket;
 
 /// A context window of the thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +48,8 @@ pub struct Remarks {
     pub metadata: Vec<(String, String)>,
     /// The client's own id of its message.
     pub message_id: Option<String>,
+    /// Context beside the input.
+    pub context: Vec<ClientContext>,
 }
 
 /// Running numbers of the thread.
@@ -120,6 +125,8 @@ pub struct Session {
     /// `thread_settings_applied` was written since the thread's context was recorded.
     pub(crate) settings_recorded: bool,
     pub(crate) history_initialization: &'static str,
+    /// The next item is attributed: the first of the thread, and of a resume.
+    attribution_due: bool,
     /// Model of the newest turn whose context was recorded.
     pub(crate) previous_model: Option<Model>,
     /// Input tokens of the first response of the window.
@@ -133,7 +140,13 @@ pub struct Session {
     pub(crate) context_turn: Option<String>,
     /// What the client says about the running turn.
     pub(crate) remarks: Remarks,
+    /// Client context said so far, by name.
+    pub(crate) client_context: BTreeMap<String, ClientContext>,
     created: String,
+    /// The thread's WebSocket.
+    pub(crate) socket: Socket,
+    /// A WebSocket failed for good: the thread asks over HTTP.
+    pub(crate) fell_back: bool,
 }
 
 impl Session {
@@ -186,6 +199,7 @@ impl Session {
             begun: false,
             settings_recorded: false,
             history_initialization: "new",
+            attribution_due: true,
             previous_model: None,
             prefill: None,
             base_id,
@@ -193,7 +207,10 @@ impl Session {
             supplied: false,
             context_turn: None,
             remarks: Remarks::default(),
+            client_context: BTreeMap::new(),
             created,
+            socket: Socket::default(),
+            fell_back: false,
         }
     }
 
@@ -220,6 +237,10 @@ impl Session {
             session.settings.sandbox = sandbox;
         }
         session.settings.effort = found.effort;
+        session.previous_model = found.model.map(|slug| {
+            let known = session.settings.model.clone();
+            Model { slug, ..known }
+        });
         session.baseline = found.baseline_turn.then(|| Baseline {
             settings: session.settings.clone(),
             state: context::world_state(&session.settings, &session.profile),
@@ -286,7 +307,15 @@ impl Session {
         self.begin();
         let turn = format!("auto-compact-{}", self.counters.injected);
         self.counters.injected += 1;
-        for item in self.parse(values) {
+        if self.baseline.is_none() {
+            // The context comes before the first items, and a turn does not repeat it.
+            self.record_context(&turn);
+        }
+        let items = self.parse(values);
+        // The first item of a batch with a user message is attributed with it.
+        let by_user = |item: &Item| item.kind() == "message" && item.role() == "user";
+        self.attribution_due |= items.iter().flatten().any(by_user);
+        for item in items {
             match item {
                 Some(item) => self.record_injected(item, &turn),
                 // It is numbered all the same.
@@ -340,21 +369,24 @@ impl Session {
             _ => None,
         };
         let by_model = item.is_model_output();
-        self.prepare(&mut item, turn, !by_model);
-        let call = matches!(item.kind(), "function_call" | "custom_tool_call");
-        let output = item.kind().ends_with("_output");
-        item.meta.mcp_attribution |= !output && (call || !by_model);
-        if output {
+        let by_client = item.role() == "developer" || item.role() == "user";
+        self.prepare(&mut item, turn, !by_model && (by_client || !is_message));
+        item.meta.mcp_attribution |= is_message && by_client;
+        if item.kind().ends_with("call_output") {
             let tokens = truncate::override_tokens(self.settings.truncation());
             item.meta.fallback_token_limit =
                 Some(tokens).filter(|_| self.profile.output_limit_override);
         }
-        if call {
+        if item.kind() == "function_call" {
             item.meta.user_input_order = Some(self.take_order());
         }
         if let Some(role) = role.filter(|_| is_message) {
             item.meta.user_input_order = Some(self.take_order());
-            self.retain(&mut item, turn, role, by_model);
+            // Nothing is missing of a message without parts; an empty answer is not retained.
+            let empty = item.payload["content"].as_array().is_none_or(Vec::is_empty);
+            if !by_model || !item.texts().concat().is_empty() {
+                self.retain(&mut item, turn, role, by_model || empty);
+            }
         }
         self.commit(item);
     }
@@ -404,12 +436,14 @@ impl Session {
             }
             passthrough.extend(std::mem::take(&mut item.passthrough));
         }
-        item.passthrough = passthrough;
+        if item.kind() != "additional_tools" {
+            item.passthrough = passthrough;
+        }
         self.counters.history += 1;
         item.meta.history_sequence = self.counters.history;
         item.meta.sampled_through = self.counters.sampled;
         item.meta.supplied_thread = self.supplied;
-        item.meta.mcp_attribution = self.counters.history == 1;
+        item.meta.mcp_attribution = std::mem::take(&mut self.attribution_due);
     }
 
     /// Retains an item's text for later windows.
@@ -445,14 +479,11 @@ impl Session {
             images::raise_detail(&mut item);
         }
         let failed = images::prepare(&mut item);
-        if let Some(Value::Array(kinds)) = item.passthrough.get_mut("content_item_kinds") {
-            for index in failed {
-                if let Some(kind) = kinds.get_mut(index) {
-                    *kind = json!("images.preparation_error");
-                }
-            }
+        mark_failed(&mut item, &failed);
+        // 0.144.6 does not write additional tools down.
+        if item.kind() != "additional_tools" || self.profile.wide_items {
+            self.recorder.item(&item, &self.profile);
         }
-        self.recorder.item(&item, &self.profile);
         if item.reaches_history() {
             cut_output(&mut item, self.settings.truncation(), &self.profile);
             self.history.push(item);
@@ -469,7 +500,12 @@ impl Session {
     pub(crate) fn record_context(&mut self, turn: &str) {
         let state = context::world_state(&self.settings, &self.profile);
         let items = match &self.baseline {
-            None => context::full(&self.settings, &self.profile, self.switched_model()),
+            None => {
+                let mut items = context::lite_items(&self.settings, &self.profile);
+                let switched = self.switched_model();
+                items.extend(context::full(&self.settings, &self.profile, switched));
+                items
+            }
             Some(baseline) => context::diff(
                 &baseline.settings,
                 &self.settings,
@@ -481,8 +517,12 @@ impl Session {
             self.prepare(&mut item, turn, true);
             self.commit(item);
         }
+        let mut told = state.clone();
         match &self.baseline {
-            None => self.record_world_state(true, &state),
+            None => {
+                told = context::whole_world_state(&self.settings, &self.profile);
+                self.record_world_state(true, &told);
+            }
             Some(baseline) => {
                 let patch = context::patch(&baseline.state, &state);
                 if !patch.is_empty() {
@@ -496,8 +536,21 @@ impl Session {
         }
         self.baseline = Some(Baseline {
             settings: self.settings.clone(),
-            state,
+            state: told,
         });
+    }
+
+    /// Takes back what a whole world state said of tools that are not there.
+    pub(crate) fn settle_world_state(&mut self) {
+        let state = context::world_state(&self.settings, &self.profile);
+        let Some(baseline) = &mut self.baseline else {
+            return;
+        };
+        if baseline.state.get("top_level_tools") == Some(&json!({})) {
+            let patch = context::patch(&baseline.state, &state);
+            baseline.state = state;
+            self.record_world_state(false, &patch);
+        }
     }
 
     pub(crate) fn record_world_state(&mut self, full: bool, state: &Map<String, Value>) {
@@ -550,7 +603,10 @@ impl Session {
         let info = self.info.get_or_insert_with(TokenInfo::default);
         info.total.add(usage);
         info.last = usage;
-        info.includes_reasoning = Some(self.reasoning_included);
+        // A lite model is asked for the reasoning of all turns.
+        let lite = context::lite_in_history(&self.settings, &self.profile);
+        info.includes_reasoning =
+            Some(self.reasoning_included || lite).filter(|_| self.profile.wide_metadata);
         info.window = window;
         self.history.mark_covered();
         if self.prefill.is_none() {
@@ -594,6 +650,33 @@ impl Session {
             self.history.estimate_old_reasoning(&self.profile)
         };
         info.last.total + self.history.estimate_uncovered(&self.profile) + reasoning
+    }
+}
+
+/// Says which parts became a text because their image could not be prepared.
+fn mark_failed(item: &mut Item, failed: &[usize]) {
+    let Some(Value::Array(kinds)) = item.passthrough.get_mut("content_item_kinds") else {
+        return;
+    };
+    if failed.is_empty() {
+        return;
+    }
+    let mut origins = vec![json!({"provenance": {"type": "unknown"}}); kinds.len()];
+    for index in failed {
+        if let (Some(kind), Some(origin)) = (kinds.get_mut(*index), origins.get_mut(*index)) {
+            *kind = json!("images.preparation_error");
+            *origin = json!({"provenance": {"type": "harness", "hook": false}});
+        }
+    }
+    if let Some(Value::Array(known)) = item.passthrough.get_mut("content_item_metadata") {
+        for index in failed {
+            if let (Some(old), Some(new)) = (known.get_mut(*index), origins.get(*index)) {
+                old.clone_from(new);
+            }
+        }
+    } else {
+        item.passthrough
+            .insert("content_item_metadata".to_owned(), json!(origins));
     }
 }
 

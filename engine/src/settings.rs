@@ -13,6 +13,8 @@ pub struct Settings {
     pub provider_name: String,
     /// Id of the provider in the config (`model_provider`).
     pub provider_id: String,
+    /// The provider is asked over a WebSocket.
+    pub websockets: bool,
     /// Base URL of the provider, named by some errors.
     pub base_url: String,
     /// Request retries.
@@ -130,7 +132,7 @@ pub struct Model {
     pub sampling: ModelSampling,
 }
 
-/// Request fields that config and client decide.
+/// Request fields that config and client decide. The config's tier `fast` counts as `priority`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sampling {
     /// Reasoning summary: `auto`, `concise`, `detailed`, `none`.

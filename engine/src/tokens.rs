@@ -190,8 +190,10 @@ fn text_bytes(item: &Item, kind: &str, profile: &Profile) -> u64 {
     images
         + match kind {
             "message" => parts("content"),
+            "additional_tools" => item.payload["tools"].to_string().len() as u64,
             "function_call_output" | "custom_tool_call_output" => {
-                len("output") + parts("output") + len("call_id")
+                let names = len("name") + len("namespace");
+                len("output") + parts("output") + len("call_id") + names
             }
             "function_call" if profile.estimate_calls => {
                 len("name") + len("arguments") + CALL_OVERHEAD_BYTES

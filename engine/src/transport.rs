@@ -1,19 +1,25 @@
-//! What a turn and the provider tell each other beside the body: turn state and the name of the
-//! model that answers; and how a stream is opened, with the request's own retries.
+//! How a stream is opened, over a WebSocket or over HTTP, and when a thread moves from one to the
+//! other; and what turn and provider tell each other beside the body: turn state and the name of
+//! the model that answers.
 //!
 //! Nothing here looks into events; `turn.rs` reads the stream.
 
+use http::StatusCode;
 use serde_json::json;
 use tracing::debug;
 
 use crate::error::Failure;
 use crate::events::Event;
 use crate::items;
-use crate::ports::{EventStream, Request};
+use crate::ports::{EventStream, HttpFailure, Request, StreamStep};
+use crate::request::{self, Purpose};
 use crate::session::Session;
 use crate::texts;
 use crate::turn::Turn;
+use crate::websocket::{self, Socket};
 
+/// Response header that says that the usage counts reasoning of earlier turns.
+const REASONING_INCLUDED: &str = "x-reasoning-included";
 /// Header of the state that a provider gives to a turn, and gets back.
 const TURN_STATE: &str = "x-codex-turn-state";
 /// Header of the model that answers.
@@ -29,8 +35,115 @@ fn backoff_ms(number: u64) -> u64 {
 }
 
 impl Session {
-    /// Opens a stream, with the request's own retries.
+    /// Warms the connection of a thread that was just started or resumed.
+    pub async fn prewarm(&mut self) {
+        if !self.asks_over_websocket() {
+            return;
+        }
+        let at = self.addresses("", 0);
+        let request = request::build(
+            &self.settings,
+            &self.profile,
+            &at,
+            &Purpose::Prewarm,
+            &[],
+            None,
+        );
+        // A prewarm that fails is not tried again: the turn opens a connection of its own.
+        let socket = self.socket.clone();
+        let Ok(mut stream) = self.open_framed(&socket, request, true).await else {
+            return;
+        };
+        while let StreamStep::Event(event) = stream.next().await {
+            if event["type"] == "response.completed" {
+                return;
+            }
+        }
+    }
+
+    /// Tells the count again when a stream beside the turn was opened: over HTTP every answer tells
+    /// the limits of the plan, over a WebSocket none does.
+    pub(crate) fn tell_limits(&mut self) {
+        if !self.asks_over_websocket() {
+            self.emit_token_count();
+        }
+    }
+
+    pub(crate) fn asks_over_websocket(&self) -> bool {
+        self.settings.websockets && !self.fell_back
+    }
+
+    /// Opens a stream beside the running turn, for a compaction: on the thread's connection, or on
+    /// one of its own where the turn keeps that for itself.
     pub(crate) async fn open(&mut self, request: Request) -> Result<Box<dyn EventStream>, Failure> {
+        let socket = self.socket.clone();
+        self.open_on(&socket, request).await
+    }
+
+    /// Opens a stream as a part of the turn: on the connection that it keeps for itself, if it
+    /// does, and with the turn's state, which goes out and comes in over HTTP alone.
+    pub(crate) async fn open_with(
+        &mut self,
+        turn: &Turn,
+        mut request: Request,
+    ) -> Result<Box<dyn EventStream>, Failure> {
+        if let Some(state) = turn.state.get().filter(|_| !self.asks_over_websocket()) {
+            let place = request.headers.len().min(1);
+            let header = (TURN_STATE.to_owned(), state.clone());
+            request.headers.insert(place, header);
+        }
+        let socket = turn.socket.as_ref().unwrap_or(&self.socket).clone();
+        let stream = self.open_on(&socket, request).await?;
+        if let Some(state) = stream.header(TURN_STATE) {
+            turn.state.get_or_init(|| state);
+        }
+        Ok(stream)
+    }
+
+    /// Opens a stream: over a WebSocket, or over HTTP with the request's own retries.
+    async fn open_on(
+        &mut self,
+        socket: &Socket,
+        request: Request,
+    ) -> Result<Box<dyn EventStream>, Failure> {
+        if self.asks_over_websocket() {
+            let stream = self.open_framed(socket, request.clone(), false).await;
+            // A handshake may have moved the thread to HTTP.
+            if self.asks_over_websocket() {
+                return stream;
+            }
+        }
+        self.open_plain(request).await
+    }
+
+    /// Sends a request as a frame, on a fresh connection if none is open.
+    async fn open_framed(
+        &mut self,
+        socket: &Socket,
+        request: Request,
+        prewarm: bool,
+    ) -> Result<Box<dyn EventStream>, Failure> {
+        if !socket.is_open() {
+            let handshake = websocket::handshake(&request);
+            match self.ports.sampler.connect(handshake).await {
+                Ok(connection) => socket.opened(connection),
+                Err(failure) => {
+                    let upgrade = StatusCode::UPGRADE_REQUIRED.as_u16();
+                    self.fell_back |= matches!(&failure, HttpFailure::Status { status, .. } if *status == upgrade);
+                    return Err(Failure::from_handshake(
+                        &failure,
+                        &self.settings,
+                        &self.profile,
+                    ));
+                }
+            }
+        }
+        let now_ms = self.ports.clock.now_ms();
+        let stream = socket.send(&request, prewarm, now_ms, &self.profile).await;
+        Ok(stream)
+    }
+
+    async fn open_plain(&mut self, request: Request) -> Result<Box<dyn EventStream>, Failure> {
         let mut attempt = 0;
         loop {
             match self.ports.sampler.sample(request.clone()).await {
@@ -49,6 +162,19 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// Moves the thread to HTTP for good, if it asked over a WebSocket.
+    pub(crate) fn falls_back(&mut self, failure: &Failure) -> bool {
+        if !self.asks_over_websocket() {
+            return false;
+        }
+        self.fell_back = true;
+        let why = &failure.message;
+        self.ports.observer.event(Event::Warning {
+            message: format!("Falling back from WebSockets to HTTPS transport. {why}"),
+        });
+        true
     }
 
     /// Asks for a whole JSON answer, with the request's own retries.
@@ -70,21 +196,16 @@ impl Session {
         }
     }
 
-    /// Opens the stream of an ordinary sampling: the turn's state goes out and comes in.
+    /// Opens the stream of an ordinary sampling.
     pub(crate) async fn open_turn(
         &mut self,
         turn: &mut Turn,
-        mut request: Request,
+        request: Request,
     ) -> Result<Box<dyn EventStream>, Failure> {
-        if let Some(state) = &turn.state {
-            let place = request.headers.len().min(1);
-            let header = (TURN_STATE.to_owned(), state.clone());
-            request.headers.insert(place, header);
-        }
-        let stream = self.open(request).await?;
-        if turn.state.is_none() {
-            turn.state = stream.header(TURN_STATE);
-        }
+        let stream = self.open_with(turn, request).await?;
+        let included = stream.header(REASONING_INCLUDED).is_some();
+        // 0.171 keeps the flag with each usage, earlier versions keep it for the session.
+        self.reasoning_included = included || (self.reasoning_included && !self.profile.sequences);
         if let Some(model) = stream.header(ANSWERING_MODEL) {
             self.note_model(turn, &model);
         }
@@ -110,11 +231,14 @@ impl Session {
     /// Tells the client about a retry and lets the pause pass that the provider asked for.
     pub(crate) fn announce_retry(&mut self, attempt: u64, failure: &Failure) {
         let limit = self.settings.stream_max_retries;
-        self.ports.observer.event(Event::Error {
-            message: format!("Reconnecting... {attempt}/{limit}"),
-            will_retry: true,
-            code: failure.retry_code(),
-        });
+        // The first reconnect of a WebSocket goes unsaid.
+        if attempt > 1 || !self.asks_over_websocket() {
+            self.ports.observer.event(Event::Error {
+                message: format!("Reconnecting... {attempt}/{limit}"),
+                will_retry: true,
+                code: failure.retry_code(),
+            });
+        }
         debug!(%attempt, message = %failure.message, "retrying");
         let pause = failure.retry_after_ms.unwrap_or(backoff_ms(attempt));
         self.ports.clock.wait(pause);

@@ -1,5 +1,7 @@
 //! One turn: pre-turn check, context, sampling loop, calls and outputs, end of the turn.
 
+use std::cell::OnceCell;
+
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tracing::{Instrument, debug, info_span};
@@ -15,21 +17,23 @@ use crate::session::{Remarks, Session};
 use crate::settings::Settings;
 use crate::texts;
 use crate::tokens::Usage;
+use crate::websocket::Socket;
 
 /// Samplings of one turn before it is taken for a loop.
 const SAMPLINGS_MAX: usize = 10_000;
 /// A running turn.
-#[derive(Debug, Clone)]
 pub(crate) struct Turn {
     pub(crate) id: String,
     pub(crate) started_ms: u64,
     pub(crate) first_token_ms: Option<u64>,
     pub(crate) output_schema: Option<Value>,
     last_agent_message: Option<String>,
-    /// State that the provider gave to this turn.
-    pub(crate) state: Option<String>,
+    /// State that the provider gave to this turn first.
+    pub(crate) state: OnceCell<String>,
     /// The client was told that another model answers.
     pub(crate) rerouted: bool,
+    /// The thread's connection, which a turn of the user keeps for itself while it runs.
+    pub(crate) socket: Option<Socket>,
 }
 
 /// How a turn ended.
@@ -87,8 +91,9 @@ impl Session {
             first_token_ms: None,
             output_schema,
             last_agent_message: None,
-            state: None,
+            state: OnceCell::new(),
             rerouted: false,
+            socket: by_user.then(|| self.socket.take()),
         }
     }
 
@@ -109,6 +114,7 @@ impl Session {
         if self.baseline_turn() != Some(&turn.id) {
             self.record_context(&turn.id);
         }
+        self.record_client_context(&turn.id);
         if let Some(order) = order {
             self.record_user(turn, &input, order);
         }
@@ -142,7 +148,7 @@ impl Session {
             }
         }
         let message = format!("the turn made {SAMPLINGS_MAX} samplings (SAMPLINGS_MAX)");
-        Err(Failure::rejected(message))
+        Err(Failure::fatal(message))
     }
 
     fn take_input(&mut self) -> Vec<(u64, Vec<Value>)> {
@@ -151,7 +157,10 @@ impl Session {
     }
 
     pub(crate) fn instant_interrupt(&self) -> bool {
-        self.profile.instant_interrupt && self.settings.instant_interrupt.unwrap_or(true)
+        // Over a WebSocket a response is read to its end.
+        self.profile.instant_interrupt
+            && self.settings.instant_interrupt.unwrap_or(true)
+            && !self.asks_over_websocket()
     }
 
     /// Opens streams until one ends well or the retries are used up.
@@ -166,12 +175,16 @@ impl Session {
                     {
                         self.guide_after_content_filter(turn);
                     }
-                    if attempt >= self.settings.stream_max_retries || !failure.repeats_stream() {
+                    let again = failure.repeats_stream();
+                    if again && attempt < self.settings.stream_max_retries {
+                        attempt += 1;
+                        self.announce_retry(attempt, &failure);
+                    } else if again && self.falls_back(&failure) {
+                        attempt = 0;
+                    } else {
                         self.account_for(&failure);
                         return Err(failure);
                     }
-                    attempt += 1;
-                    self.announce_retry(attempt, &failure);
                 }
             }
         }
@@ -190,11 +203,13 @@ impl Session {
     async fn sample_once(&mut self, turn: &mut Turn) -> Result<Sampled, Failure> {
         let prompt = self.history.for_prompt(&self.settings.model, &self.profile);
         let schema = turn.output_schema.clone();
+        self.settle_world_state();
         let built = self.build(turn, &Purpose::Turn, &prompt, schema.as_ref());
         let asked = self.counters.history;
         // A steer made while nothing was streaming cuts the next stream before it opens.
         let cut = self.instant_interrupt() && self.inbox.take_cut();
         debug!(items = prompt.len(), "asking the model");
+        let framed = self.asks_over_websocket();
         let mut stream = self.open_turn(turn, built).await?;
         if cut {
             return Ok(Sampled {
@@ -208,7 +223,11 @@ impl Session {
         let read = self.read_stream(turn, stream.as_mut(), &mut calls).await;
         drop(stream);
         let interrupted = !self.finish_calls(turn, &mut calls).await;
-        self.emit_token_count();
+        // Over HTTP every answer tells the limits of the plan, and the count is told again.
+        let completed = matches!(&read, Ok(end) if end.completed);
+        if completed || !framed {
+            self.emit_token_count();
+        }
         let end = read?;
         if interrupted || self.inbox.is_interrupted() {
             return Err(Failure::interrupted());
@@ -216,6 +235,19 @@ impl Session {
         Ok(Sampled {
             needs_follow_up: !calls.pending.is_empty() || end.asks_again,
         })
+    }
+
+    pub(crate) fn addresses<'a>(&'a self, turn: &'a str, turn_started_ms: u64) -> Addresses<'a> {
+        Addresses {
+            thread: &self.thread,
+            turn,
+            window_number: self.window.number,
+            window_id: &self.window.id,
+            history_initialization: self.history_initialization,
+            turn_started_ms,
+            base_id: &self.base_id,
+            client_metadata: &self.remarks.metadata,
+        }
     }
 
     pub(crate) fn build(
@@ -237,16 +269,7 @@ impl Session {
         prompt: &[Item],
         schema: Option<&Value>,
     ) -> crate::ports::Request {
-        let at = Addresses {
-            thread: &self.thread,
-            turn: &turn.id,
-            window_number: self.window.number,
-            window_id: &self.window.id,
-            history_initialization: self.history_initialization,
-            turn_started_ms: turn.started_ms,
-            base_id: &self.base_id,
-            client_metadata: &self.remarks.metadata,
-        };
+        let at = self.addresses(&turn.id, turn.started_ms);
         request::build(settings, &self.profile, &at, purpose, prompt, schema)
     }
 
@@ -260,7 +283,7 @@ impl Session {
         let inbox = self.inbox();
         loop {
             if inbox.is_interrupted() || (self.instant_interrupt() && inbox.take_cut()) {
-                return Ok(StreamEnd { asks_again: false });
+                return Ok(StreamEnd::left());
             }
             self.start_waiting(calls);
             let step = tokio::select! {
@@ -274,7 +297,9 @@ impl Session {
             };
             let event = match step {
                 StreamStep::Event(event) => event,
-                StreamStep::End(end) => return Err(Failure::from_end(end)),
+                StreamStep::End(end) => {
+                    return Err(Failure::from_end(&end, &self.settings, &self.profile));
+                }
             };
             if let Some(end) = self.handle_event(turn, &event, calls)? {
                 return Ok(end);
@@ -308,6 +333,7 @@ impl Session {
                 let window = self.settings.effective_window();
                 self.record_usage(usage, window, &turn.id, id);
                 Ok(Some(StreamEnd {
+                    completed: true,
                     asks_again: response["end_turn"] == json!(false),
                 }))
             }
@@ -366,6 +392,9 @@ impl Session {
             }
             Err(failure) => TurnEnd::Failed(failure),
         };
+        if let Some(socket) = &turn.socket {
+            self.socket.replace(socket);
+        }
         let times = TurnTimes {
             started_ms: turn.started_ms,
             ended_ms: self.ports.clock.now_ms(),
@@ -445,5 +474,16 @@ impl Session {
 
 /// How a stream ended without failure.
 struct StreamEnd {
+    completed: bool,
     asks_again: bool,
+}
+
+impl StreamEnd {
+    /// The client did not read on.
+    fn left() -> Self {
+        Self {
+            completed: false,
+            asks_again: false,
+        }
+    }
 }

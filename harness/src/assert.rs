@@ -119,6 +119,7 @@ fn item_matches(plan: &Plan, pattern: &ItemPattern, item: &Value) -> bool {
         .config
         .compact_prompt
         .as_deref()
+        .filter(|prompt| !prompt.trim().is_empty())
         .unwrap_or(COMPACTION_PROMPT);
     match pattern {
         ItemPattern::Message { role, text } => {

@@ -58,13 +58,17 @@ impl Case {
         (number, planned)
     }
 
-    /// Notes the opening of a WebSocket; an answer means that it is not accepted as it is.
-    pub(crate) fn handshake(&self, request: Request) -> Option<Planned> {
+    /// Notes the opening of a WebSocket: its number, and an answer if it is not accepted as it is.
+    pub(crate) fn handshake(&self, request: Request) -> (usize, Option<Planned>) {
         let planned = lock(&self.script).handshake(&request);
         let label = planned.as_ref().and_then(|planned| planned.label.clone());
-        lock(&self.journal).push(request, label);
+        let number = {
+            let mut journal = lock(&self.journal);
+            journal.push(request, label);
+            journal.handshakes()
+        };
         self.answered.send_modify(|count| *count += 1);
-        planned
+        (number, planned)
     }
 
     pub(crate) fn note_client_left(&self, number: usize) {

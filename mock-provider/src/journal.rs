@@ -5,6 +5,8 @@ use std::io::Read as _;
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::script::HANDSHAKE_METHOD;
+
 /// Largest decoded body, so that a small compressed body cannot fill the memory.
 pub const DECODED_BODY_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
@@ -115,6 +117,14 @@ impl Journal {
         if let Some(entry) = self.entries.get_mut(number) {
             entry.client_left = true;
         }
+    }
+
+    /// Handshakes received so far.
+    pub fn handshakes(&self) -> usize {
+        let entries = self.entries.iter();
+        entries
+            .filter(|entry| entry.request.method == HANDSHAKE_METHOD)
+            .count()
     }
 
     /// What was received so far.

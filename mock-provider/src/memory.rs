@@ -59,12 +59,13 @@ impl MemoryProvider {
         self.script.end_step()
     }
 
-    /// Notes the opening of a WebSocket; a reply means that it is not accepted as it is.
-    pub fn handshake(&mut self, request: Request) -> Option<MemoryReply> {
+    /// Notes the opening of a WebSocket: its number, and a reply if it is not accepted as it is.
+    pub fn handshake(&mut self, request: Request) -> (usize, Option<MemoryReply>) {
         let planned = self.script.handshake(&request);
         let label = planned.as_ref().and_then(|planned| planned.label.clone());
         self.journal.push(request, label);
-        planned.map(|planned| to_reply(planned, false))
+        let reply = planned.map(|planned| to_reply(planned, false));
+        (self.journal.handshakes(), reply)
     }
 
     /// Answers a request and notes it.
@@ -86,10 +87,9 @@ impl MemoryProvider {
         self.journal.entries()
     }
 
-    /// Notes that the client gave up the stream that answers the newest request.
-    pub fn note_client_left(&mut self) {
-        let newest = self.journal.entries().len().saturating_sub(1);
-        self.journal.note_client_left(newest);
+    /// Notes that the client gave up the stream that answers request `number` of the journal.
+    pub fn note_client_left(&mut self, number: usize) {
+        self.journal.note_client_left(number);
     }
 
     /// Takes what went wrong so far.

@@ -134,6 +134,10 @@ pub const HANDSHAKE_METHOD: &str = "GET";
 /// Method under which a frame of a WebSocket stands in the journal.
 pub const FRAME_METHOD: &str = "WS";
 
+/// The one header of a frame in the journal: the number of the handshake that opened its
+/// connection, from 1.
+pub const FRAME_HEADER: &str = "websocket";
+
 /// What a request is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kind {

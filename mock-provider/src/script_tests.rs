@@ -146,7 +146,7 @@ fn an_unknown_route_is_a_problem() {
 fn kinds_are_read_from_path_body_and_header() {
     let implementation = |request: &Request| match Kind::of(request).answers {
         Answers::Compaction { implementation, .. } => implementation,
-        other @ (Answers::Turn | Answers::Prewarm) => other.to_string(),
+        other @ (Answers::Turn | Answers::Prewarm | Answers::Handshake) => other.to_string(),
     };
     assert_eq!(implementation(&compaction("responses")), "local");
     assert_eq!(

@@ -1,7 +1,7 @@
 //! WebSockets of the live adapter: one text frame is one request, each event one text frame.
 //!
-//! A frame stands in the journal under the method `WS`, without headers: those came with the
-//! handshake. While a response is sent the socket is also read, so that a client that leaves is
+//! A frame stands in the journal under the method `WS`, with one header that is ours: the number of
+//! its handshake. While a response is sent the socket is also read, so that a client that leaves is
 //! noted and a frame that comes early is kept for later.
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::case::Case;
 use crate::journal::Request;
 use crate::live::{REQUEST_BODY_BYTES_MAX, STALL_MAX, whole};
-use crate::script::{Body, Ending, FRAME_METHOD, Planned};
+use crate::script::{Body, Ending, FRAME_HEADER, FRAME_METHOD, Planned};
 
 /// Frames that a client may send while a response is under way.
 const EARLY_FRAMES_MAX: usize = 16;
@@ -25,7 +25,8 @@ const EARLY_FRAMES_MAX: usize = 16;
 pub(crate) fn open(upgrade: WebSocketUpgrade, case: &Arc<Case>, handshake: Request) -> Response {
     let path = handshake.path.clone();
     let mut extra = Vec::new();
-    if let Some(planned) = case.handshake(handshake) {
+    let (opened, planned) = case.handshake(handshake);
+    if let Some(planned) = planned {
         match planned.body {
             Body::Http {
                 status, headers, ..
@@ -39,7 +40,7 @@ pub(crate) fn open(upgrade: WebSocketUpgrade, case: &Arc<Case>, handshake: Reque
     let mut response = upgrade
         .max_message_size(REQUEST_BODY_BYTES_MAX)
         .max_frame_size(REQUEST_BODY_BYTES_MAX)
-        .on_upgrade(move |socket| serve(socket, served, path));
+        .on_upgrade(move |socket| serve(socket, served, path, opened));
     for (name, value) in extra {
         let name = HeaderName::try_from(name);
         if let (Ok(name), Ok(value)) = (name, HeaderValue::try_from(value)) {
@@ -49,7 +50,7 @@ pub(crate) fn open(upgrade: WebSocketUpgrade, case: &Arc<Case>, handshake: Reque
     response
 }
 
-async fn serve(socket: WebSocket, case: Arc<Case>, path: String) {
+async fn serve(socket: WebSocket, case: Arc<Case>, path: String, opened: usize) {
     let mut connection = Connection {
         socket,
         case: Arc::clone(&case),
@@ -60,7 +61,7 @@ async fn serve(socket: WebSocket, case: Arc<Case>, path: String) {
             let request = Request {
                 method: FRAME_METHOD.to_owned(),
                 path: path.clone(),
-                headers: Vec::new(),
+                headers: vec![(FRAME_HEADER.to_owned(), opened.to_string())],
                 body: Bytes::from(frame),
             };
             let (number, planned) = case.answer(request);
@@ -190,3 +191,7 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "websocket_tests.rs"]
+mod tests;

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Replacement;
+use crate::client_context::is_client_context;
 use crate::context;
 use crate::history::History;
 use crate::items::{self, Item};
@@ -28,6 +29,11 @@ impl Session {
                 self.prepare(item, &turn.id, false);
             }
             kept.splice(at..at, full);
+            let mut lite = context::lite_items(&self.settings, &self.profile);
+            for item in &mut lite {
+                self.prepare(item, &turn.id, false);
+            }
+            kept.splice(0..0, lite);
         }
         if let Some(mut item) = last {
             self.prepare(&mut item, &turn.id, false);
@@ -57,7 +63,7 @@ impl Session {
             self.baseline = None;
             return;
         }
-        let state = context::world_state(&self.settings, &self.profile);
+        let state = context::whole_world_state(&self.settings, &self.profile);
         self.record_world_state(true, &state);
         self.record_turn_context(&turn.id);
         if self.profile.wide_metadata {
@@ -72,8 +78,12 @@ impl Session {
 
     /// Estimates the new context (compaction.md §2.3).
     fn recompute(&mut self) {
-        let total =
-            estimate_text(self.settings.base_text()) + self.history.estimate_all(&self.profile);
+        let base = if context::lite_in_history(&self.settings, &self.profile) {
+            0
+        } else {
+            estimate_text(self.settings.base_text())
+        };
+        let total = base + self.history.estimate_all(&self.profile);
         let includes_reasoning = self.profile.sequences;
         let window = self.settings.effective_window();
         let info = self.info.get_or_insert_with(TokenInfo::default);
@@ -188,8 +198,12 @@ impl Session {
 /// Where the initial context goes: before the last message of the user, without one before the
 /// last summary or opaque item, else behind everything (compaction.md row 22).
 fn context_place(kept: &[Item]) -> usize {
-    kept.iter()
+    let last = kept
+        .iter()
         .rposition(context::is_real_user_message)
         .or_else(|| kept.iter().rposition(context::is_compacted))
-        .unwrap_or(kept.len())
+        .unwrap_or(kept.len());
+    // Client context belongs to the message behind it.
+    let client = kept[..last].iter().rev();
+    last - client.take_while(|item| is_client_context(item)).count()
 }

@@ -117,7 +117,7 @@ impl Session {
         let request = self.build_for(&due.asked, turn, &purpose, &prompt, None);
         debug!(items = prompt.len(), "asking for a summary");
         let mut stream = self.open(request).await?;
-        self.emit_token_count();
+        self.tell_limits();
         let inbox = self.inbox();
         let mut outputs = Vec::new();
         loop {
@@ -131,7 +131,9 @@ impl Session {
             };
             let event = match step {
                 StreamStep::Event(event) => event,
-                StreamStep::End(end) => return Err(Failure::from_end(end)),
+                StreamStep::End(end) => {
+                    return Err(Failure::from_end(&end, &self.settings, &self.profile));
+                }
             };
             match event["type"].as_str() {
                 Some("response.output_item.done") => {

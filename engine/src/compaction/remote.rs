@@ -55,7 +55,7 @@ impl Session {
         let purpose = Purpose::Compaction(due.metadata.clone());
         let request = self.build_for(&due.asked, turn, &purpose, &prompt, None);
         debug!(items = prompt.len(), "asking for an opaque item");
-        let mut stream = self.open(request).await?;
+        let mut stream = self.open_with(turn, request).await?;
         let inbox = self.inbox();
         let mut found: Vec<Item> = Vec::new();
         let mut outputs = 0_usize;
@@ -70,7 +70,9 @@ impl Session {
             };
             let event = match step {
                 StreamStep::Event(event) => event,
-                StreamStep::End(end) => return Err(Failure::from_end(end)),
+                StreamStep::End(end) => {
+                    return Err(Failure::from_end(&end, &self.settings, &self.profile));
+                }
             };
             match event["type"].as_str() {
                 Some("response.output_item.done") => {

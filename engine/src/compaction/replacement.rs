@@ -23,10 +23,14 @@ impl Session {
             .items()
             .iter()
             .rev()
-            .filter(|i| context::is_real_user_message(i))
+            .filter(|i| context::is_real_user_message(i) || self.keeps_for_client(i))
         {
             if left == 0 {
                 break;
+            }
+            if self.keeps_for_client(item) {
+                kept.push(item.clone());
+                continue;
             }
             let text = item.texts();
             let bytes: u64 = text.iter().map(|text| text.len() as u64).sum();
@@ -93,9 +97,14 @@ impl Session {
         let mut left = KEPT_REMOTE_TOKENS;
         let mut kept = Vec::new();
         let items = self.history.items().iter().rev();
-        for item in items.filter(|item| context::is_kept_remotely(item)) {
+        let wanted = |item: &&Item| context::is_kept_remotely(item) || self.keeps_for_client(item);
+        for item in items.filter(wanted) {
             if left == 0 {
                 break;
+            }
+            if self.keeps_for_client(item) {
+                kept.push(item.clone());
+                continue;
             }
             let cost = self.kept_cost(item);
             if cost <= left {

@@ -7,13 +7,15 @@
 
 use std::collections::BTreeMap;
 
-use mock_provider::script::{FRAME_METHOD, HANDSHAKE_METHOD};
+use mock_provider::script::{FRAME_HEADER, FRAME_METHOD};
 use serde_json::{Map, Value};
 
 use super::{at, input, word};
 use crate::mask::{Masked, MaskedRequest};
 
 const PREVIOUS: &str = "previous_response_id";
+/// What the client tells about an item.
+const TOLD: &str = "internal_chat_message_metadata_passthrough";
 const WINDOW: &str = "x-codex-window-id";
 
 /// Checks every turn request against the one before it.
@@ -51,8 +53,8 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
     found
 }
 
-/// The recording with every delta replaced by the full input, and with the headers of a plain
-/// request on every frame.
+/// The recording with every delta replaced by the full input, with the headers of a plain request
+/// on every frame, and without what the client tells about items: the provider's have none.
 pub(super) fn whole(masked: &Masked) -> Masked {
     let (inputs, _) = rebuild(masked);
     let mut whole = masked.clone();
@@ -60,7 +62,10 @@ pub(super) fn whole(masked: &Masked) -> Masked {
         if request.method != FRAME_METHOD {
             continue;
         }
-        if let (Some(full), Some(body)) = (full, request.body.as_object_mut()) {
+        if let (Some(mut full), Some(body)) = (full, request.body.as_object_mut()) {
+            for item in full.iter_mut().filter_map(Value::as_object_mut) {
+                item.shift_remove(TOLD);
+            }
             body.insert("input".to_owned(), Value::Array(full));
         }
         for (header, key) in [(WINDOW, WINDOW), ("thread-id", "thread_id")] {
@@ -74,7 +79,7 @@ pub(super) fn whole(masked: &Masked) -> Masked {
 
 /// Full input of every request; `None` where its anchor is not known, which is a violation.
 fn rebuild(masked: &Masked) -> (Vec<Option<Vec<Value>>>, Vec<String>) {
-    let mut anchors: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let mut anchors: BTreeMap<(&str, String), Vec<Value>> = BTreeMap::new();
     let mut found = Vec::new();
     let with_ids = masked
         .wire
@@ -82,13 +87,17 @@ fn rebuild(masked: &Masked) -> (Vec<Option<Vec<Value>>>, Vec<String>) {
         .any(|request| input(request).iter().any(|item| item.get("id").is_some()));
     let mut inputs = Vec::new();
     for (number, request) in masked.wire.iter().enumerate() {
-        if request.method == HANDSHAKE_METHOD {
-            // The provider keeps a response as long as its connection.
-            anchors.clear();
-        }
+        // The provider keeps a response as long as its connection.
+        let connection = request
+            .headers
+            .iter()
+            .find(|(name, _)| name == FRAME_HEADER);
+        let connection = connection.map_or("", |(_, number)| number.as_str());
         let full = match word(&request.body, PREVIOUS) {
             None => Some(input(request).to_vec()),
-            Some(id) => anchors.get(id).map(|kept| [kept, input(request)].concat()),
+            Some(id) => anchors
+                .get(&(connection, id.to_owned()))
+                .map(|kept| [kept, input(request)].concat()),
         };
         if full.is_none() {
             let id = word(&request.body, PREVIOUS).unwrap_or_default();
@@ -101,7 +110,7 @@ fn rebuild(masked: &Masked) -> (Vec<Option<Vec<Value>>>, Vec<String>) {
         if let (Some(answer), Some(full)) = (answer, &full) {
             let items = answer.items.iter().map(|item| client_form(item, with_ids));
             let kept = full.iter().cloned().chain(items).collect();
-            anchors.insert(answer.response_id.clone(), kept);
+            anchors.insert((connection, answer.response_id.clone()), kept);
         }
         inputs.push(full);
     }
@@ -144,7 +153,8 @@ fn stands_for(sent: &Value, kept: &Value) -> bool {
         return sent == kept;
     };
     sent.iter()
-        .all(|(key, value)| kept.get(key).is_some_and(|known| known == value) || key == "id")
+        .filter(|(key, _)| *key != "id" && (*key != TOLD || kept.contains_key(TOLD)))
+        .all(|(key, value)| kept.get(key).is_some_and(|known| known == value))
         && match (sent.get("id"), kept.get("id")) {
             (Some(sent), Some(kept)) => sent == kept,
             (_, None) | (None, _) => true,
@@ -183,7 +193,7 @@ mod tests {
                 kind: "turn".into(),
                 method: FRAME_METHOD.into(),
                 path: "/responses".into(),
-                headers: vec![],
+                headers: vec![(FRAME_HEADER.into(), "1".into())],
                 body,
             });
             masked.answers.push(items.as_array().map(|items| Answer {
@@ -238,20 +248,10 @@ mod tests {
             (None, json!([message("a")]), json!([])),
             (Some("r1"), json!([message("b")]), Value::Null),
         ]);
-        masked.wire.insert(
-            1,
-            MaskedRequest {
-                kind: "handshake".into(),
-                method: HANDSHAKE_METHOD.into(),
-                path: "/responses".into(),
-                headers: vec![],
-                body: json!({"$raw": ""}),
-            },
-        );
-        masked.answers.insert(1, None);
+        masked.wire[1].headers[0].1 = "2".into();
         assert_eq!(
             check(&masked),
-            ["request 3 stands on r1, which its connection has not completed"]
+            ["request 2 stands on r1, which its connection has not completed"]
         );
     }
 }

@@ -4,13 +4,29 @@
 //! real version breaks is listed as a known violation in `golden/deviations.toml`.
 
 mod append_only_prefix;
+mod base_once;
+mod call_order;
+mod calls_run_once;
+mod compaction_progress;
 mod context_once;
+mod counter_in_window;
 mod delta_anchor;
+mod images_gone;
 mod item_ids;
+mod live_task;
 mod ordinals;
+mod own_ciphertext;
 mod pairing;
+mod permissions_in_force;
+mod replay;
+mod summary_source;
+mod tools_stable;
+mod usage_sums;
+mod user_text_kept;
 
 use mock_provider::script::FRAME_METHOD;
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::mask::{Masked, MaskedRequest};
@@ -54,6 +70,11 @@ pub fn all() -> &'static [Checker] {
             run: item_ids::check,
         },
         Checker {
+            id: "base_once",
+            law: "the base instructions stand exactly once in a request",
+            run: base_once::check,
+        },
+        Checker {
             id: "context_once",
             law: "injected context is never sent twice in a row and never lost",
             run: context_once::check,
@@ -62,6 +83,71 @@ pub fn all() -> &'static [Checker] {
             id: "ordinals",
             law: "rollout ordinals have neither gap nor repeat",
             run: ordinals::check,
+        },
+        Checker {
+            id: "call_order",
+            law: "outputs of one response stand behind its calls, in call order",
+            run: call_order::check,
+        },
+        Checker {
+            id: "permissions_in_force",
+            law: "the last permissions text says the policy of the turn",
+            run: permissions_in_force::check,
+        },
+        Checker {
+            id: "live_task",
+            law: "behind a compaction a turn request holds the task: a user text, a summary or a compaction item",
+            run: live_task::check,
+        },
+        Checker {
+            id: "summary_source",
+            law: "a summary is the text of a compaction answer",
+            run: summary_source::check,
+        },
+        Checker {
+            id: "compaction_progress",
+            law: "a turn does not compact again and again with one sampling between",
+            run: compaction_progress::check,
+        },
+        Checker {
+            id: "user_text_kept",
+            law: "the user text of a turn that did not complete is in the next turn request",
+            run: user_text_kept::check,
+        },
+        Checker {
+            id: "usage_sums",
+            law: "totals of usage are sums of usages",
+            run: usage_sums::check,
+        },
+        Checker {
+            id: "counter_in_window",
+            law: "nothing is sampled while the counter stands above the window",
+            run: counter_in_window::check,
+        },
+        Checker {
+            id: "images_gone",
+            law: "an image older than a compaction is not sent",
+            run: images_gone::check,
+        },
+        Checker {
+            id: "own_ciphertext",
+            law: "encrypted content was given by the provider or the client",
+            run: own_ciphertext::check,
+        },
+        Checker {
+            id: "tools_stable",
+            law: "turn requests of a thread to one model list the same tools",
+            run: tools_stable::check,
+        },
+        Checker {
+            id: "replay",
+            law: "a rollout read back gives the history of the last turn request",
+            run: replay::check,
+        },
+        Checker {
+            id: "calls_run_once",
+            law: "a call is run once in a turn",
+            run: calls_run_once::check,
         },
         Checker {
             id: DELTA_ANCHOR,
@@ -110,6 +196,88 @@ pub fn fires(id: &str, masked: &Masked) -> bool {
         .any(|checker| checker.id == id && !violations(checker, masked).is_empty())
 }
 
+/// Items of the completed answer to a request; none where no answer was kept.
+fn answered(masked: &Masked, number: usize) -> &[Value] {
+    let answer = masked.answers.get(number).and_then(Option::as_ref);
+    answer.map_or(&[], |answer| answer.items.as_slice())
+}
+
+/// Payloads of all records of a type, oldest file first.
+fn records<'a>(masked: &'a Masked, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    let lines = masked.rollouts.iter().flat_map(|file| &file.records);
+    lines
+        .filter(move |record| record["type"] == kind)
+        .map(|record| &record["payload"])
+}
+
+/// What the user said in each turn, as the client shows it.
+fn user_texts(masked: &Masked) -> BTreeMap<&str, Vec<String>> {
+    let mut said: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut turn = "";
+    for event in &masked.events {
+        match word(event, "event") {
+            Some("turn_started") => turn = word(event, "turn").unwrap_or_default(),
+            Some("item_completed") if event["item"] == "userMessage" => {
+                let shown = &event["shown"];
+                let parts = shown.as_array().into_iter().flatten();
+                let parts = parts.filter_map(|part| word(part, "text"));
+                let texts = shown.as_str().into_iter().chain(parts);
+                said.entry(turn)
+                    .or_default()
+                    .extend(texts.map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+    said
+}
+
+fn header<'a>(request: &'a MaskedRequest, name: &str) -> Option<&'a str> {
+    let found = request.headers.iter().find(|(known, _)| known == name);
+    found.map(|(_, value)| value.as_str())
+}
+
+/// Window of a request: thread and number.
+fn window(request: &MaskedRequest) -> Option<&str> {
+    header(request, "x-codex-window-id")
+}
+
+/// Number of a request's window.
+fn window_number(request: &MaskedRequest) -> Option<u64> {
+    window(request)?.rsplit_once(':')?.1.parse().ok()
+}
+
+/// Thread of a request.
+fn thread(request: &MaskedRequest) -> Option<&str> {
+    Some(window(request)?.rsplit_once(':')?.0)
+}
+
+fn metadata<'a>(request: &'a MaskedRequest, pointer: &str) -> Option<&'a str> {
+    let metadata = request
+        .body
+        .pointer("/client_metadata/x-codex-turn-metadata/$json")?;
+    metadata.pointer(pointer)?.as_str()
+}
+
+/// Turn of a request.
+fn turn(request: &MaskedRequest) -> Option<&str> {
+    metadata(request, "/turn_id")
+}
+
+/// Phase of a compaction request.
+fn compaction_phase(request: &MaskedRequest) -> Option<&str> {
+    metadata(request, "/compaction/phase")
+}
+
+/// Texts of an item's content.
+fn texts(item: &Value) -> impl Iterator<Item = &str> {
+    let parts = item.get("content").and_then(Value::as_array);
+    parts
+        .into_iter()
+        .flatten()
+        .filter_map(|part| word(part, "text"))
+}
+
 /// Input items of a request.
 fn input(request: &MaskedRequest) -> &[Value] {
     request
@@ -143,12 +311,43 @@ pub(crate) mod tests {
             method: "POST".into(),
             path: "/responses".into(),
             headers: vec![("x-codex-window-id".into(), "<thread:1>:0".into())],
-            body: json!({"model": "<model:main>", "input": input}),
+            body: json!({"model": "<model:main>", "input": input, "client_metadata": {
+                "x-codex-turn-metadata": {"$json": {"turn_id": "<turn:1>"}}}}),
         });
         Masked {
             wire: wire.collect(),
             ..Masked::default()
         }
+    }
+
+    /// The recording with one rollout file of these records.
+    pub(crate) fn with_records(masked: Masked, records: Vec<Value>) -> Masked {
+        let file = crate::mask::MaskedRollout {
+            name: "rollout-<time>-<thread:1>.jsonl".into(),
+            records,
+        };
+        Masked {
+            rollouts: vec![file],
+            ..masked
+        }
+    }
+
+    /// A completed response of these items.
+    pub(crate) fn answer(items: Vec<Value>) -> crate::recording::Answer {
+        crate::recording::Answer {
+            response_id: "resp_1".into(),
+            items,
+        }
+    }
+
+    /// Events of a turn whose user said this.
+    pub(crate) fn shown(turn: &str, texts: &[&str]) -> Vec<Value> {
+        let start = json!({"event": "turn_started", "turn": turn});
+        let said = texts.iter().map(|text| {
+            json!({"event": "item_completed", "item": "userMessage", "id": "<item:1>",
+                "shown": text})
+        });
+        std::iter::once(start).chain(said).collect()
     }
 
     #[test]

@@ -53,18 +53,49 @@ pub fn run(args: &LintArgs) -> ExitCode {
             say!("{}", error.render());
         }
     }
+    let documents = match &suite {
+        Some(suite) if args.scenarios.is_empty() => documents(suite),
+        _ => Vec::new(),
+    };
+    for finding in &documents {
+        say!("{finding}");
+    }
     let plural = |n: usize| if n == 1 { "" } else { "s" };
-    let (files, found) = (targets.len(), errors.len());
+    let (files, found) = (targets.len(), errors.len() + documents.len());
     say!(
         "{files} scenario{}, {found} finding{}",
         plural(files),
         plural(found)
     );
-    if errors.is_empty() {
+    if found == 0 {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(EXIT_USAGE)
     }
+}
+
+/// What is wrong with the documents and the data beside the scenarios.
+fn documents(suite: &Suite) -> Vec<String> {
+    let mut found = super::schema::index(suite).findings;
+    match super::schema::violations(&suite.root) {
+        Err(error) => found.push(format!("golden/{error}")),
+        Ok(known) => {
+            let ids: Vec<&str> = suite.files.iter().map(|file| file.id.as_str()).collect();
+            for (line, known) in known.violations() {
+                let place = format!("golden/deviations.toml:{line}");
+                let rules = suite.rules.as_ref();
+                if rules.is_some_and(|rules| !rules.contains(&known.rule)) {
+                    found.push(format!("{place}: unknown rule `{}`", known.rule));
+                }
+                let unknown = known
+                    .cases
+                    .iter()
+                    .filter(|case| !ids.contains(&case.as_str()));
+                found.extend(unknown.map(|case| format!("{place}: unknown scenario `{case}`")));
+            }
+        }
+    }
+    found
 }
 
 fn named(file: &str) -> SuiteFile {

@@ -42,17 +42,20 @@ pub enum Owner {
     Upstream,
 }
 
-/// A checker that a real version trips: listed with its reason, never switched off.
+/// A checker that real versions trip: listed with its reason, never switched off. Every case has to
+/// fire on every version named here that runs it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Violation {
     /// Checker id, for instance `pairing`.
     pub checker: String,
-    /// Scenario that triggers it.
-    pub case: String,
-    /// Version family; its engine profile repeats the fault.
-    pub version: String,
-    /// What the version does.
+    /// Rule that says what the versions do, from `docs/rules.md`.
+    pub rule: String,
+    /// Version families; their engine profiles repeat the fault.
+    pub versions: Vec<String>,
+    /// Scenarios that trigger it.
+    pub cases: Vec<String>,
+    /// What the versions do, and what would be right.
     pub reason: String,
 }
 
@@ -111,11 +114,28 @@ impl Deviations {
         }
         let violations = file.violation.into_iter();
         let violations = violations.map(|v| (line_of(text, v.span().start), v.into_inner()));
+        let violations: Vec<(usize, Violation)> = violations.collect();
+        for (line, known) in &violations {
+            if !crate::check::all()
+                .iter()
+                .any(|checker| checker.id == known.checker)
+            {
+                let id = &known.checker;
+                return Err(format!(
+                    "deviations.toml:{line}: no checker is called `{id}`"
+                ));
+            }
+        }
         Ok(Self {
             entries,
-            violations: violations.collect(),
+            violations,
             ..Self::default()
         })
+    }
+
+    /// The known violations with their lines.
+    pub fn violations(&self) -> &[(usize, Violation)] {
+        &self.violations
     }
 
     /// Takes out the findings of checkers that are known for this case and version. A listed
@@ -130,7 +150,9 @@ impl Deviations {
         // An engine with the faults mended is held to the strict laws.
         let mended = subject.name.ends_with("+fixed");
         for (line, known) in &self.violations {
-            if known.case != case || known.version != version || mended {
+            let named = known.cases.iter().any(|known| known == case)
+                && known.versions.iter().any(|known| known == version);
+            if !named || mended {
                 continue;
             }
             let id = format!("checker.{}", known.checker);
@@ -256,8 +278,10 @@ mod tests {
 
     #[test]
     fn a_known_violation_must_still_fire() {
-        let text = "[[violation]]\nchecker = \"pairing\"\ncase = \"a\"\nversion = \"0.144\"\n\
-            reason = \"r\"\n";
+        let text = "[[violation]]\nchecker = \"pairing\"\nrule = \"x.y\"\ncases = [\"a\"]\n\
+            versions = [\"0.144\"]\nreason = \"r\"\n";
+        let typo = text.replace("pairing", "paring");
+        assert!(Deviations::parse(&typo).unwrap_err().contains("no checker"));
         let known = Deviations::parse(text).unwrap();
         let fired = vec![Finding {
             id: "checker.pairing".into(),

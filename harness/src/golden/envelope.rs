@@ -22,8 +22,10 @@ pub const ENVELOPE_SCENARIOS: &[&str] = &[
     "compaction/local/story_compacts_before_the_next_turn",
     "compaction/local/story_compacts_in_the_middle_of_the_turn",
     "compaction/local/story_compacts_when_the_user_asks",
-    // Of this one only the handshake and the frames are taken.
+    // Of these only the handshakes and the frames are taken.
     "transport/asks_over_a_websocket",
+    "transport/websocket_reconnects_after_a_close",
+    "transport/websocket_compacts_in_the_middle_of_a_turn",
 ];
 
 /// Where a version puts base instructions.
@@ -71,7 +73,8 @@ impl Policy {
 pub struct Envelope {
     /// How bodies differ as a whole.
     pub policy: Policy,
-    /// Templates of requests by kind; those of frames under `websocket KIND`.
+    /// Templates of requests by kind; those of frames under `websocket KIND`, of
+    /// handshakes under `handshake KIND`, the kind being that of the request they are made for.
     pub wire: BTreeMap<String, Value>,
     /// Templates of rollout records by kind.
     pub rollout: BTreeMap<String, Value>,
@@ -116,7 +119,7 @@ impl Envelope {
         };
         for request in plain.iter().chain(&framed).flat_map(|m| m.wire.iter()) {
             if let Some(lifted) = wire::lift(request, &envelope) {
-                let name = wire::template_name(&request.kind, &request.method);
+                let name = wire::template_name(&request.kind, &lifted);
                 let known = envelope.wire.remove(&name);
                 let merged = merge(known, &lifted.rest, false);
                 envelope.wire.insert(name, merged);

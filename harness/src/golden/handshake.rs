@@ -16,7 +16,8 @@ pub(super) fn lift(request: &MaskedRequest) -> Option<Lifted> {
     let mut rest = value_of(request);
     let metadata = rest.pointer_mut(METADATA)?;
     let object: Value = serde_json::from_str(metadata.as_str()?).ok()?;
-    if object.to_string() != metadata.as_str()? {
+    let again = object.to_string();
+    if metadata.as_str() != Some(again.as_str()) {
         return None;
     }
     *metadata = object;
@@ -24,6 +25,7 @@ pub(super) fn lift(request: &MaskedRequest) -> Option<Lifted> {
     let mut lifted = Lifted {
         turn: text(&format!("{METADATA}/$json/turn_id")).filter(|t| t.starts_with("<turn:")),
         model: text(&format!("{METADATA}/$json/model")).filter(|m| m.starts_with("<model:")),
+        purpose: text(&format!("{METADATA}/$json/request_kind")),
         window: text(WINDOW).filter(|w| window_number(w).is_some()),
         ..Lifted::default()
     };
@@ -33,9 +35,9 @@ pub(super) fn lift(request: &MaskedRequest) -> Option<Lifted> {
 }
 
 /// The inverse of [`lift`].
-pub(super) fn lower(lifted: Lifted) -> Option<Value> {
+pub(super) fn lower(lifted: &Lifted) -> Option<Value> {
     let mut rest = lifted.rest.clone();
-    lower_names(&mut rest, &lifted);
+    lower_names(&mut rest, lifted);
     let metadata = rest.pointer_mut(METADATA)?;
     *metadata = metadata.to_string().into();
     Some(rest)

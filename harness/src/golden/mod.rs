@@ -21,6 +21,7 @@ pub mod scan;
 pub mod store;
 pub mod unmodelled;
 pub mod versions;
+pub mod violations_doc;
 pub mod wire;
 
 #[cfg(test)]

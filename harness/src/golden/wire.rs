@@ -16,6 +16,10 @@ use crate::mask::text::{escape_key, unescape_key};
 
 const RESERVED: &[&str] = &["same_as"];
 const METADATA: &str = "/client_metadata/x-codex-turn-metadata/$json";
+/// Where the number of a frame's connection stands.
+const CONNECTION: &str = "/headers/websocket";
+/// How a document says it.
+const OVER: &str = "websocket ";
 const PREVIOUS: &str = "previous_response_id";
 /// Kind of the request that opens a WebSocket.
 const HANDSHAKE: &str = "handshake";
@@ -69,6 +73,10 @@ pub(crate) struct Lifted {
     pub(super) model: Option<String>,
     pub(super) compaction: Option<Value>,
     pub(super) base: Option<String>,
+    /// The connection of a frame, by the number of its handshake.
+    pub(super) connection: Option<String>,
+    /// The kind of the request that a handshake is made for.
+    pub(super) purpose: Option<String>,
     /// The response that a frame stands on.
     pub(super) previous: Option<String>,
     pub(crate) tools: Vec<Value>,
@@ -130,6 +138,11 @@ pub(crate) fn lift(request: &MaskedRequest, envelope: &Envelope) -> Option<Lifte
     let mut rest = value_of(request);
     let mut lifted = Lifted::default();
     let framed = request.method == FRAME_METHOD;
+    if framed {
+        let number = rest.pointer_mut(CONNECTION)?;
+        lifted.connection = Some(number.as_str()?.to_owned());
+        *number = "<number>".into();
+    }
     let body = rest.get_mut("body")?.as_object_mut()?;
     let Some(Value::Array(input)) = body.insert("input".into(), json!([])) else {
         return None;
@@ -175,18 +188,17 @@ fn stands_before_input(body: &Map<String, Value>) -> bool {
 }
 
 /// Name of a request's template in the envelope.
-pub(crate) fn template_name(kind: &str, method: &str) -> String {
-    if method == FRAME_METHOD {
-        format!("websocket {kind}")
-    } else {
-        kind.to_owned()
+pub(crate) fn template_name(kind: &str, lifted: &Lifted) -> String {
+    match (&lifted.connection, &lifted.purpose) {
+        (Some(_), _) => format!("websocket {kind}"),
+        (None, Some(purpose)) => format!("{kind} {purpose}"),
+        (None, None) => kind.to_owned(),
     }
 }
 
 /// The template of a request; empty where the envelope has none.
-fn template(envelope: &Envelope, kind: &str, framed: bool) -> Value {
-    let method = if framed { FRAME_METHOD } else { "" };
-    let known = envelope.wire.get(&template_name(kind, method));
+fn template(envelope: &Envelope, kind: &str, lifted: &Lifted) -> Value {
+    let known = envelope.wire.get(&template_name(kind, lifted));
     known.cloned().unwrap_or_else(|| json!({}))
 }
 
@@ -291,9 +303,11 @@ fn write(kind: &str, lifted: &Lifted, envelope: &Envelope, memory: &Memory) -> V
     let mut put = |key: &str, value: Value| drop(doc.insert(key.to_owned(), value));
     put("request", (memory.number + 1).into());
     put("kind", kind.into());
-    let framed = lifted.rest.get("method").is_some_and(|m| m == FRAME_METHOD);
-    if framed {
-        put("over", "websocket".into());
+    if let Some(purpose) = &lifted.purpose {
+        put("for", purpose.clone().into());
+    }
+    if let Some(number) = &lifted.connection {
+        put("over", format!("{OVER}{number}").into());
     }
     for (key, value) in [
         ("turn", &lifted.turn),
@@ -325,7 +339,7 @@ fn write(kind: &str, lifted: &Lifted, envelope: &Envelope, memory: &Memory) -> V
     if kind != HANDSHAKE {
         put("input", write_input(kind, lifted, envelope, memory));
     }
-    let diff = fold(&lifted.rest, &template(envelope, kind, framed));
+    let diff = fold(&lifted.rest, &template(envelope, kind, lifted));
     if diff.as_object().is_none_or(|d| !d.is_empty()) {
         put("rest", diff);
     }
@@ -374,9 +388,6 @@ pub(crate) fn read(doc: &Value, envelope: &Envelope, memory: &mut Memory) -> Opt
         return Some(request);
     }
     let text = |key: &str| doc.get(key).and_then(Value::as_str).map(str::to_owned);
-    let framed = doc.get("over").is_some();
-    let template = template(envelope, kind, framed);
-    let rest = unfold(doc.get("rest").unwrap_or(&json!({})), &template)?;
     let mut lifted = Lifted {
         turn: text("turn"),
         window: text("window"),
@@ -392,12 +403,16 @@ pub(crate) fn read(doc: &Value, envelope: &Envelope, memory: &mut Memory) -> Opt
             Some(Value::Array(tools)) => tools.clone(),
             Some(_) => memory.tools.as_ref()?.1.clone(),
         },
+        connection: text("over").and_then(|over| over.strip_prefix(OVER).map(str::to_owned)),
+        purpose: text("for"),
         previous: text("previous"),
         input: Vec::new(),
-        rest,
+        rest: Value::Null,
     };
+    let template = template(envelope, kind, &lifted);
+    lifted.rest = unfold(doc.get("rest").unwrap_or(&json!({})), &template)?;
     if kind == HANDSHAKE {
-        return request_of(kind, &handshake::lower(lifted)?);
+        return request_of(kind, &handshake::lower(&lifted)?);
     }
     let base = lifted.base.is_some();
     lifted.input = read_input(kind, doc.get("input")?.as_array()?, base, envelope, memory)?;
@@ -490,6 +505,9 @@ pub(super) fn lower_names(rest: &mut Value, lifted: &Lifted) {
 fn lower(lifted: Lifted, envelope: &Envelope) -> Option<Value> {
     let mut rest = lifted.rest.clone();
     lower_names(&mut rest, &lifted);
+    if let Some(number) = lifted.connection {
+        *rest.pointer_mut(CONNECTION)? = number.into();
+    }
     if let Some(compaction) = lifted.compaction {
         *rest.pointer_mut(&format!("/body{METADATA}/compaction"))? = compaction;
     }

@@ -192,6 +192,11 @@ pub const MASKS: &[Mask] = &[
         apply: values::permissions,
     },
     Mask {
+        id: "instructions",
+        reason: "a hash of a text that the binary makes of the catalogue entry",
+        apply: values::instructions,
+    },
+    Mask {
         id: "model",
         reason: "a hash of the model's spec",
         apply: values::model,

@@ -88,10 +88,15 @@ fn looks_like_placeholder(tail: &str) -> bool {
 }
 
 fn replace_places(text: &str, places: &Places) -> String {
+    let socket = places
+        .base_url
+        .strip_prefix("http")
+        .map_or_else(String::new, |rest| format!("ws{rest}"));
     let mut pairs = [
         (places.workspace.as_str(), "<cwd>"),
         (places.home.as_str(), "<home>"),
         (places.base_url.as_str(), "<provider>"),
+        (socket.as_str(), "<provider:ws>"),
     ];
     // One may lie inside the other: the longer one first.
     pairs.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
@@ -159,6 +164,10 @@ mod tests {
         assert_eq!(
             plain(text, &places),
             "404, url: <provider>/responses, not /c000018/v1"
+        );
+        assert_eq!(
+            plain("url: ws://127.0.0.1:34331/c000017/v1/responses", &places),
+            "url: <provider:ws>/responses"
         );
     }
 

@@ -162,6 +162,14 @@ pub(crate) fn permissions(site: &Site<'_>, value: &Value, state: &mut State) -> 
     (own && site.key == "instructions" && hash).then(|| state.ids.name(text, "permissions").into())
 }
 
+/// The hash of a lite model's instructions in `world_state` (0.164+): what it is made of is unknown.
+pub(crate) fn instructions(site: &Site<'_>, value: &Value, state: &mut State) -> Option<Value> {
+    let text = value.as_str()?;
+    let hash = text.len() == 40 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let own = site.kind == "world_state" && site.parent == "model";
+    (own && site.key == "instructions" && hash).then(|| state.ids.name(text, "catalog").into())
+}
+
 /// Model slugs: whole values of model fields, and parts of warnings and errors.
 pub(crate) fn model(site: &Site<'_>, value: &Value, state: &mut State) -> Option<Value> {
     let raw = value.as_str()?;

@@ -84,6 +84,8 @@ pub struct ConfigSpec {
     pub stream_max_retries: u64,
     /// Idle limit of a stream in milliseconds.
     pub stream_idle_timeout_ms: Option<u64>,
+    /// Nobody listens where the provider should be.
+    pub unreachable: bool,
     /// The provider is asked over a WebSocket.
     pub websockets: bool,
     /// `<environment_context>` is injected.
@@ -182,6 +184,8 @@ pub struct UserStep {
     pub input: Vec<Value>,
     /// Sticky overrides sent with the turn.
     pub overrides: Overrides,
+    /// Context of the client: name, whether it is the application's, text.
+    pub client_context: Vec<(String, bool, String)>,
     /// Texts added to the metadata of this turn.
     pub client_metadata: Vec<(String, String)>,
     /// The client's id of its message.

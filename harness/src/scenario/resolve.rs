@@ -190,6 +190,7 @@ fn config(written: &Config, version: &Version) -> Result<ConfigSpec, String> {
         request_max_retries: written.request_max_retries.unwrap_or(0),
         stream_max_retries: written.stream_max_retries.unwrap_or(0),
         stream_idle_timeout_ms: written.stream_idle_timeout_ms,
+        unreachable: written.unreachable.unwrap_or(false),
         websockets: written.websockets.unwrap_or(false),
         environment_context: written.environment_context.unwrap_or(false),
         permissions_instructions: written.permissions_instructions.unwrap_or(false),
@@ -288,11 +289,23 @@ fn tool(name: &str, fields: &[(String, Value)]) -> Result<ToolSpec, String> {
     })
 }
 
+fn client_context(step: &Step) -> Result<Vec<(String, bool, String)>, String> {
+    let entries = step.client_context.0.iter();
+    entries
+        .map(
+            |(name, entry)| match (&entry.untrusted, &entry.application) {
+                (Some(value), None) => Ok((name.clone(), false, text(value)?)),
+                (None, Some(value)) => Ok((name.clone(), true, text(value)?)),
+                _ => Err(format!(
+                    "`client_context.{name}` holds exactly one of `untrusted` and `application`"
+                )),
+            },
+        )
+        .collect()
+}
+
 fn action(step: &Step) -> Result<StepAction, String> {
     if let Some(parts) = &step.user {
-        if step.client_context.is_some() {
-            return Ok(StepAction::Later("client_context".to_owned()));
-        }
         let settings = Settings {
             model: step.model.clone(),
             effort: step.effort.clone(),
@@ -310,6 +323,7 @@ fn action(step: &Step) -> Result<StepAction, String> {
         return Ok(StepAction::User(UserStep {
             input: user_input(parts)?,
             overrides,
+            client_context: client_context(step)?,
             client_metadata: step.client_metadata.0.clone(),
             client_message_id: step.client_message_id.clone(),
         }));

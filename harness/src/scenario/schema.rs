@@ -138,6 +138,8 @@ pub struct Config {
     pub stream_max_retries: Option<u64>,
     /// Idle limit of a stream in milliseconds.
     pub stream_idle_timeout_ms: Option<u64>,
+    /// Nobody listens where the provider should be (false).
+    pub unreachable: Option<bool>,
     /// The provider is asked over a WebSocket (false). Each thread then begins with a prewarm: give
     /// the first step a reply `for: prewarm`.
     pub websockets: Option<bool>,
@@ -276,8 +278,10 @@ pub struct Step {
     pub client_metadata: Ordered<String>,
     /// With `user`: the client's own id of its message.
     pub client_message_id: Option<String>,
-    /// With `user`: client-supplied context. Parses; a later part runs it.
-    pub client_context: Option<Value>,
+    /// With `user`: context that the client supplies, by its name: `{ide: {untrusted: text}}` or
+    /// `{ide: {application: text}}`.
+    #[serde(default)]
+    pub client_context: Ordered<ClientContext>,
     /// A manual compaction.
     pub compact: Option<Nothing>,
     /// Changes settings between turns.
@@ -303,6 +307,16 @@ pub struct Step {
     pub replies: Many<Reply>,
     /// How the turn ends (`completed`): a word, or `{failed: part of the message}`.
     pub ends: Option<EndsWith>,
+}
+
+/// One entry of client context; exactly one of the two.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClientContext {
+    /// A text that the model is not to trust.
+    pub untrusted: Option<Text>,
+    /// A text of the application.
+    pub application: Option<Text>,
 }
 
 /// Settings that stay in force from the next turn on.

@@ -40,6 +40,8 @@ pub struct Suite {
     pub files: Vec<SuiteFile>,
     /// Known rule ids; `None` where the checkout has no `docs/rules.md`.
     pub rules: Option<BTreeSet<String>>,
+    /// Root of the checkout.
+    pub root: PathBuf,
 }
 
 /// Why no suite was found, or why a selection is empty.
@@ -93,6 +95,7 @@ impl Suite {
         Ok(Self {
             files,
             rules: rules.map(|text| rule_ids(&text)),
+            root: root.to_owned(),
         })
     }
 

@@ -34,6 +34,8 @@ const REMOVE_PAUSE: Duration = Duration::from_millis(10);
 pub const INSTALLATION_ID: &str = "11111111-1111-4111-8111-111111111111";
 /// Provider id in the config.
 const PROVIDER: &str = "mock";
+/// A base URL where nobody listens.
+pub(crate) const UNREACHABLE: &str = "http://127.0.0.1:9/none/v1";
 /// Bytes of project docs that are read when a scenario asks for them.
 const PROJECT_DOC_BYTES: i64 = 32 * 1024;
 
@@ -278,10 +280,7 @@ pub(crate) fn quiet_config(family: Family, home: &Path, model: &str) -> toml::Ta
         ("analytics.enabled", json!(false)),
         ("model_providers.mock.name", json!("mock")),
         // Never asked: every thread has a base URL of its own.
-        (
-            "model_providers.mock.base_url",
-            json!("http://127.0.0.1:9/none/v1"),
-        ),
+        ("model_providers.mock.base_url", json!(UNREACHABLE)),
         ("model_providers.mock.wire_api", json!("responses")),
         ("model_providers.mock.request_max_retries", json!(0)),
         ("model_providers.mock.stream_max_retries", json!(0)),

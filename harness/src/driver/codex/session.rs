@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use super::capture;
-use super::home::{Family, INSTALLATION_ID, slug, thread_config};
+use super::home::{Family, INSTALLATION_ID, UNREACHABLE, slug, thread_config};
 use super::pool::{Pool, Seat};
 use super::process::CodexProcess;
 use super::rpc::{Incoming, RpcError};
@@ -150,7 +150,7 @@ impl<'a> Session<'a> {
                 .map(|model| (slug(model), model.name.clone()))
                 .collect(),
             installation_id: INSTALLATION_ID.to_owned(),
-            base_url: self.case.base_url().to_owned(),
+            base_url: self.base_url().to_owned(),
         };
         let events = std::mem::take(&mut self.events);
         let recording = Recording {
@@ -167,6 +167,15 @@ impl<'a> Session<'a> {
         })
     }
 
+    /// Where the thread's provider should be.
+    fn base_url(&self) -> &str {
+        if self.plan.config.unreachable {
+            UNREACHABLE
+        } else {
+            self.case.base_url()
+        }
+    }
+
     pub(super) fn calibration(&self) -> &'a Calibration {
         self.pool.calibration()
     }
@@ -177,7 +186,10 @@ impl<'a> Session<'a> {
 
     /// Whether a steer makes this version close the stream it reads.
     pub(super) fn drops_at_a_steer(&self) -> bool {
-        self.pool.family() == Family::New && self.plan.config.instant_interrupt != Some(false)
+        // Over a WebSocket a response is read to its end.
+        self.pool.family() == Family::New
+            && self.plan.config.instant_interrupt != Some(false)
+            && !self.plan.config.websockets
     }
 
     pub(super) fn thread(&self) -> &str {
@@ -339,7 +351,7 @@ impl<'a> Session<'a> {
             params.insert("model".to_owned(), json!(slug(model)));
         }
         if !self.own {
-            let keys = thread_config(self.pool.family(), self.plan, self.case.base_url());
+            let keys = thread_config(self.pool.family(), self.plan, self.base_url());
             params.insert("config".to_owned(), Value::Object(keys));
         }
         for (key, value) in [
@@ -434,6 +446,17 @@ impl<'a> Session<'a> {
         params["input"] = self.calibration().to_real_value(&json!(user.input));
         if let Some(schema) = &user.overrides.output_schema {
             params["outputSchema"] = schema.clone();
+        }
+        if !user.client_context.is_empty() {
+            let entries = user.client_context.iter().map(|(name, application, text)| {
+                let kind = if *application {
+                    "application"
+                } else {
+                    "untrusted"
+                };
+                (name.clone(), json!({"kind": kind, "value": text}))
+            });
+            params["additionalContext"] = Value::Object(entries.collect());
         }
         if !user.client_metadata.is_empty() {
             let entries = user.client_metadata.iter();

@@ -11,6 +11,7 @@ mod sampling;
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use engine::client_context::ClientContext;
 use engine::ports::Ports;
 use engine::profile::{Profile, Version};
 use engine::session::{Remarks, Session};
@@ -25,7 +26,7 @@ use crate::driver::codex::{INSTALLATION_ID, WORKSPACE_PATH_BYTES, slug};
 use crate::recording::{Exchange, Finding, Places, Recording};
 use crate::scenario::plan::{
     Action, ConfigSpec, Ends, ModelSpec, Overrides, Plan, PlanStep, ResumeStep, StepAction,
-    TruncationMode, TurnStatus,
+    TruncationMode, TurnStatus, UserStep,
 };
 use crate::texts::Calibration;
 
@@ -133,7 +134,7 @@ impl<'a> Run<'a> {
             plan,
             profile: Profile::of(version),
             settings: settings(plan),
-            provider: Rc::new(Provider::new(Rc::clone(&inbox))),
+            provider: Rc::new(Provider::new(Rc::clone(&inbox), plan.config.unreachable)),
             tools: Rc::new(ports::Client::new(inbox)),
             files: Rc::new(Files::default()),
             seen: Rc::new(Seen::default()),
@@ -180,6 +181,15 @@ impl<'a> Run<'a> {
             .collect();
         self.provider.begin(replies, step);
         self.tools.begin(step);
+        // A thread that starts may ask at once: its answers have to be there.
+        let is_first = self
+            .plan
+            .steps
+            .first()
+            .is_some_and(|first| std::ptr::eq(first, step));
+        if is_first && !matches!(step.action, StepAction::Resume(_)) {
+            self.session().prewarm().await;
+        }
         match &step.action {
             StepAction::User(user) => {
                 self.change(&user.overrides);
@@ -188,6 +198,7 @@ impl<'a> Run<'a> {
                 self.session().remark(Remarks {
                     metadata: user.client_metadata.clone(),
                     message_id: user.client_message_id.clone(),
+                    context: client_context(user),
                 });
                 let end = self.session().run_turn(input, schema).await;
                 self.check_end(step, &end);
@@ -202,7 +213,10 @@ impl<'a> Run<'a> {
                 self.session().inject(&items);
             }
             StepAction::Stop(_) => self.session = None,
-            StepAction::Resume(resume) => self.resume(resume),
+            StepAction::Resume(resume) => {
+                self.resume(resume);
+                self.session().prewarm().await;
+            }
             StepAction::Later(key) => return Err(NoVerdict::NotSupported(key.clone())),
         }
         self.findings.extend(self.provider.end(step));
@@ -337,6 +351,7 @@ fn settings(plan: &Plan) -> Settings {
         model: model(&plan.models[0]),
         provider_name: config.provider_name.clone(),
         provider_id: "mock".to_owned(),
+        websockets: config.websockets,
         base_url: BASE_URL.to_owned(),
         request_max_retries: config.request_max_retries,
         stream_max_retries: config.stream_max_retries,
@@ -386,6 +401,17 @@ fn settings(plan: &Plan) -> Settings {
         client_version: CLIENT.1.to_owned(),
         installation_id: INSTALLATION_ID.to_owned(),
     }
+}
+
+fn client_context(user: &UserStep) -> Vec<ClientContext> {
+    let entries = user.client_context.iter();
+    entries
+        .map(|(name, application, text)| ClientContext {
+            name: name.clone(),
+            application: *application,
+            text: text.clone(),
+        })
+        .collect()
 }
 
 /// A feature flag that the scenario sets.
@@ -458,6 +484,39 @@ mod tests {
             logs_contain("compaction{phase=\"post_turn\" window=0}"),
             "the compaction"
         );
+    }
+
+    /// Milliseconds that the first turn of a scenario took on the virtual clock.
+    async fn first_turn_ms(id: &str) -> u64 {
+        let driver = EngineDriver::new("0.171").expect("a family");
+        let outcome = driver.run(&plan(id)).await.expect("runs");
+        let records = parse_lines(&outcome.recording.rollouts[0].text);
+        let ended = records
+            .iter()
+            .find(|record| record["payload"]["type"] == "task_complete")
+            .expect("the turn ended");
+        ended["payload"]["duration_ms"]
+            .as_u64()
+            .expect("a duration")
+    }
+
+    /// Readings of the clock in one turn, a millisecond each.
+    const READINGS_MAX: u64 = 100;
+
+    /// Waits pass on the virtual clock: those of the backoff, and those that a provider asks for.
+    #[tokio::test(flavor = "current_thread")]
+    async fn waits_take_the_time_that_was_asked_for() {
+        for (id, wait_ms) in [
+            // 200 for the request, 200 for the stream, 200 for the request again.
+            ("faults/retries_a_server_error_on_both_levels", 600),
+            ("faults/waits_as_long_as_a_rate_limit_says", 300),
+            ("faults/waits_as_long_as_retry_after_says", 1000),
+            ("faults/fails_at_once_on_too_many_requests", 0),
+        ] {
+            let took = first_turn_ms(id).await;
+            let range = wait_ms..wait_ms + READINGS_MAX;
+            assert!(range.contains(&took), "{id}: {took} ms");
+        }
     }
 
     /// Nothing but the plan decides the bytes.

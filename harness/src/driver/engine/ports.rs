@@ -10,13 +10,13 @@ use std::rc::Rc;
 use bytes::Bytes;
 use engine::events::Event;
 use engine::ports::{
-    Clock, EventStream, HttpFailure, Ids, Inbox, Observer, Request, RolloutStore, Sampler,
-    StreamEnd, StreamStep, ToolCall, ToolOutcome, Tools,
+    Clock, Connection, EventStream, HttpFailure, Ids, Inbox, Observer, Request, RolloutStore,
+    Sampler, StreamEnd, StreamStep, ToolCall, ToolOutcome, Tools,
 };
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use mock_provider::journal::{self, Entry};
 use mock_provider::memory::{MemoryProvider, MemoryReply};
-use mock_provider::script::{Ending, ScriptedReply};
+use mock_provider::script::{Ending, FRAME_HEADER, FRAME_METHOD, HANDSHAKE_METHOD, ScriptedReply};
 use serde_json::Value;
 
 use crate::driver::script::problem_finding;
@@ -44,18 +44,22 @@ fn act(inbox: &Inbox, actions: &[Action]) -> bool {
 }
 
 /// The provider in memory.
+#[derive(Clone)]
 pub(super) struct Provider {
-    memory: RefCell<MemoryProvider>,
-    step: RefCell<Vec<PlanReply>>,
+    memory: Rc<RefCell<MemoryProvider>>,
+    step: Rc<RefCell<Vec<PlanReply>>>,
     inbox: Attached,
+    /// Nobody listens: nothing is answered, and nothing arrives.
+    unreachable: bool,
 }
 
 impl Provider {
-    pub(super) fn new(inbox: Attached) -> Self {
+    pub(super) fn new(inbox: Attached, unreachable: bool) -> Self {
         Self {
-            memory: RefCell::default(),
-            step: RefCell::default(),
+            memory: Rc::default(),
+            step: Rc::default(),
             inbox,
+            unreachable,
         }
     }
 
@@ -87,29 +91,29 @@ impl Provider {
             .and_then(|reply| reply.gate.as_ref())
             .map_or_else(Vec::new, |g| g.actions.clone())
     }
-}
 
-impl Provider {
-    fn respond(&self, request: Request) -> MemoryReply {
-        let mut headers = request.headers;
-        headers.push(("host".to_owned(), "127.0.0.1:1".to_owned()));
-        headers.push(("content-length".to_owned(), request.body.len().to_string()));
-        self.memory.borrow_mut().respond(journal::Request {
-            method: "POST".to_owned(),
-            path: request.path.to_owned(),
-            headers,
-            body: Bytes::from(request.body),
-        })
-    }
-}
-
-impl Sampler for Provider {
-    fn sample(
+    /// Answers a request or a frame; the stream of a reply, or why there is none.
+    fn answer(
         &self,
-        request: Request,
-    ) -> LocalBoxFuture<'static, Result<Box<dyn EventStream>, HttpFailure>> {
-        let reply = self.respond(request);
-        let result: Result<Box<dyn EventStream>, HttpFailure> = match reply {
+        request: journal::Request,
+        over: Transport,
+    ) -> Result<Box<dyn EventStream>, HttpFailure> {
+        let mut memory = self.memory.borrow_mut();
+        let reply = memory.respond(request);
+        let number = memory.journal().len() - 1;
+        drop(memory);
+        let stream = |headers, events, end, gate| -> Box<dyn EventStream> {
+            Box::new(Stream {
+                headers,
+                events,
+                end,
+                sent: 0,
+                gate,
+                number,
+                provider: self.clone(),
+            })
+        };
+        match reply {
             MemoryReply::Stream {
                 label,
                 headers,
@@ -118,32 +122,20 @@ impl Sampler for Provider {
                 gate_after_events,
             } => {
                 let (limit, end) = match ending {
-                    Ending::Complete | Ending::Close { .. } => (events.len(), StreamEnd::Closed),
-                    Ending::Cut { after_events } => (after_events, StreamEnd::Broken),
-                    Ending::Stall { after_events } => (after_events, StreamEnd::Idle),
+                    Ending::Complete | Ending::Close { .. } => (events.len(), over.closed()),
+                    Ending::Cut { after_events } => (after_events, over.broken()),
+                    Ending::Stall { after_events } => (after_events, over.idle()),
                 };
-                Ok(Box::new(Stream {
-                    headers,
-                    events: events.into_iter().take(limit).collect(),
-                    end,
-                    sent: 0,
-                    gate: gate_after_events.map(|at| (at, self.gate_actions(&label))),
-                    inbox: Rc::clone(&self.inbox),
-                }))
+                let events = events.into_iter().take(limit).collect();
+                let gate = gate_after_events.map(|at| (at, self.gate_actions(&label)));
+                Ok(stream(headers, events, end, gate))
             }
             // A body that is no stream: nothing in it is an event.
             MemoryReply::Http {
                 status: 200,
                 headers,
                 ..
-            } => Ok(Box::new(Stream {
-                headers,
-                events: VecDeque::new(),
-                end: StreamEnd::Closed,
-                sent: 0,
-                gate: None,
-                inbox: Rc::clone(&self.inbox),
-            })),
+            } => Ok(stream(headers, VecDeque::new(), over.closed(), None)),
             MemoryReply::Http {
                 status,
                 headers,
@@ -155,12 +147,121 @@ impl Sampler for Provider {
                 body,
             }),
             MemoryReply::Dropped { .. } => Err(HttpFailure::Dropped),
+        }
+    }
+}
+
+/// What carries a stream.
+#[derive(Clone, Copy)]
+enum Transport {
+    Http,
+    WebSocket,
+}
+
+impl Transport {
+    fn closed(self) -> StreamEnd {
+        match self {
+            Self::Http => StreamEnd::Closed,
+            Self::WebSocket => StreamEnd::SocketClosed,
+        }
+    }
+
+    fn broken(self) -> StreamEnd {
+        match self {
+            Self::Http => StreamEnd::Broken,
+            Self::WebSocket => StreamEnd::SocketBroken,
+        }
+    }
+
+    fn idle(self) -> StreamEnd {
+        match self {
+            Self::Http => StreamEnd::Idle,
+            Self::WebSocket => StreamEnd::SocketIdle,
+        }
+    }
+}
+
+/// Headers that the transport of a real client puts before those of a handshake.
+const HANDSHAKE_HEAD: [(&str, &str); 5] = [
+    ("host", "127.0.0.1:1"),
+    ("connection", "Upgrade"),
+    ("upgrade", "websocket"),
+    ("sec-websocket-version", "13"),
+    ("sec-websocket-key", "AAAAAAAAAAAAAAAAAAAAAA=="),
+];
+/// The header that it puts behind them.
+const HANDSHAKE_TAIL: (&str, &str) = (
+    "sec-websocket-extensions",
+    "permessage-deflate; client_max_window_bits",
+);
+
+/// A request over HTTP as the provider gets it.
+fn posted(request: Request) -> journal::Request {
+    let mut headers = request.headers;
+    headers.push(("host".to_owned(), "127.0.0.1:1".to_owned()));
+    headers.push(("content-length".to_owned(), request.body.len().to_string()));
+    journal::Request {
+        method: "POST".to_owned(),
+        path: request.path.to_owned(),
+        headers,
+        body: Bytes::from(request.body),
+    }
+}
+
+fn owned((name, value): (&str, &str)) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+impl Sampler for Provider {
+    fn sample(
+        &self,
+        request: Request,
+    ) -> LocalBoxFuture<'static, Result<Box<dyn EventStream>, HttpFailure>> {
+        let result = if self.unreachable {
+            Err(HttpFailure::Refused)
+        } else {
+            self.answer(posted(request), Transport::Http)
+        };
+        std::future::ready(result).boxed_local()
+    }
+
+    fn connect(
+        &self,
+        handshake: Request,
+    ) -> LocalBoxFuture<'static, Result<Rc<dyn Connection>, HttpFailure>> {
+        let head = HANDSHAKE_HEAD.into_iter().map(owned);
+        let headers = head.chain(handshake.headers).chain([owned(HANDSHAKE_TAIL)]);
+        let (number, refused) = self.memory.borrow_mut().handshake(journal::Request {
+            method: HANDSHAKE_METHOD.to_owned(),
+            path: handshake.path.to_owned(),
+            headers: headers.collect(),
+            body: Bytes::new(),
+        });
+        let result: Result<Rc<dyn Connection>, HttpFailure> = match refused {
+            None | Some(MemoryReply::Http { status: 101, .. }) => {
+                let provider = self.clone();
+                Ok(Rc::new(Socket { provider, number }))
+            }
+            Some(MemoryReply::Http {
+                status,
+                headers,
+                body,
+                ..
+            }) => Err(HttpFailure::Status {
+                status,
+                headers,
+                body,
+            }),
+            Some(MemoryReply::Stream { .. } | MemoryReply::Dropped { .. }) => {
+                Err(HttpFailure::Dropped)
+            }
         };
         std::future::ready(result).boxed_local()
     }
 
     fn post(&self, request: Request) -> LocalBoxFuture<'static, Result<Value, HttpFailure>> {
-        let result = match self.respond(request) {
+        let reply = self.memory.borrow_mut().respond(posted(request));
+        let result = match reply {
             MemoryReply::Http {
                 status: 200, body, ..
             } => Ok(serde_json::from_str(&body).unwrap_or(Value::Null)),
@@ -181,6 +282,38 @@ impl Sampler for Provider {
     }
 }
 
+/// An open WebSocket.
+struct Socket {
+    provider: Provider,
+    /// Number of its handshake.
+    number: usize,
+}
+
+impl Connection for Socket {
+    fn send(&self, frame: Vec<u8>) -> LocalBoxFuture<'static, Box<dyn EventStream>> {
+        let received = journal::Request {
+            method: FRAME_METHOD.to_owned(),
+            path: "/responses".to_owned(),
+            headers: vec![(FRAME_HEADER.to_owned(), self.number.to_string())],
+            body: Bytes::from(frame),
+        };
+        let stream = self.provider.answer(received, Transport::WebSocket);
+        // A dropped connection has nothing to read.
+        let stream = stream.unwrap_or_else(|_| {
+            Box::new(Stream {
+                headers: Vec::new(),
+                events: VecDeque::new(),
+                end: StreamEnd::SocketBroken,
+                sent: 0,
+                gate: None,
+                number: self.provider.memory.borrow().journal().len() - 1,
+                provider: self.provider.clone(),
+            })
+        });
+        std::future::ready(stream).boxed_local()
+    }
+}
+
 /// One scripted stream.
 struct Stream {
     headers: Vec<(String, String)>,
@@ -188,7 +321,18 @@ struct Stream {
     end: StreamEnd,
     sent: usize,
     gate: Option<(usize, Vec<Action>)>,
-    inbox: Attached,
+    /// Place of its request in the journal.
+    number: usize,
+    provider: Provider,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if !self.events.is_empty() {
+            let mut memory = self.provider.memory.borrow_mut();
+            memory.note_client_left(self.number);
+        }
+    }
 }
 
 /// Times that other futures may run before a gate acts: enough for every call to be answered.
@@ -207,7 +351,7 @@ impl EventStream for Stream {
                     tokio::task::yield_now().await;
                 }
                 if let Some((_, actions)) = self.gate.take()
-                    && let Some(inbox) = self.inbox.borrow().as_ref()
+                    && let Some(inbox) = self.provider.inbox.borrow().as_ref()
                 {
                     act(inbox, &actions);
                 }
@@ -219,7 +363,7 @@ impl EventStream for Stream {
                     self.sent += 1;
                     StreamStep::Event(event)
                 }
-                None => StreamStep::End(self.end),
+                None => StreamStep::End(self.end.clone()),
             }
         }
         .boxed_local()

@@ -11,8 +11,17 @@ pub(super) fn config(spec: &ConfigSpec) -> Sampling {
     Sampling {
         summary: text(&spec.extra, "model_reasoning_summary"),
         verbosity: text(&spec.extra, "model_verbosity"),
-        service_tier: text(&spec.extra, "service_tier"),
+        service_tier: text(&spec.extra, "service_tier").map(tier),
         executed_calls: feature == Some(&Value::Bool(true)),
+    }
+}
+
+/// `fast` is the config's older name of `priority`.
+fn tier(name: String) -> String {
+    if name == "fast" {
+        "priority".to_owned()
+    } else {
+        name
     }
 }
 

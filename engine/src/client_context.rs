@@ -1,0 +1,97 @@
+//! Context that the client supplies with a turn: recorded where its text is new, kept over a
+//! compaction from 0.171 on.
+
+use serde_json::{Map, Value, json};
+
+use crate::items::{self, Item};
+use crate::session::Session;
+use crate::truncate;
+
+/// One entry of client context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientContext {
+    /// Name given by the client.
+    pub name: String,
+    /// Written by the application; otherwise not to be trusted.
+    pub application: bool,
+    /// The text.
+    pub text: String,
+}
+
+/// Prefix of the content kind of a message that carries client context.
+const KIND: &str = "additional_content.";
+
+impl Session {
+    /// Records the entries whose text differs from what was said before, by name.
+    pub(crate) fn record_client_context(&mut self, turn: &str) {
+        let mut entries = std::mem::take(&mut self.remarks.context);
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        for entry in entries {
+            let known = self
+                .client_context
+                .insert(entry.name.clone(), entry.clone());
+            if known.as_ref() == Some(&entry) {
+                continue;
+            }
+            let mut item = self.context_item(&entry);
+            let output = item.kind() == "function_call_output";
+            self.prepare(&mut item, turn, true);
+            if output {
+                item.meta.context_output = true;
+                let tokens = truncate::override_tokens(self.settings.truncation());
+                item.meta.fallback_token_limit = Some(tokens);
+            }
+            self.commit(item);
+        }
+    }
+
+    fn context_item(&self, entry: &ClientContext) -> Item {
+        if !entry.application && self.profile.client_context_as_output {
+            let mut map = Map::new();
+            for (key, value) in [
+                ("type", "function_call_output"),
+                ("name", &entry.name),
+                ("namespace", "agent"),
+                ("output", &entry.text),
+            ] {
+                map.insert(key.to_owned(), json!(value));
+            }
+            return Item::new(map);
+        }
+        let (role, tag) = if entry.application {
+            ("developer", entry.name.clone())
+        } else {
+            ("user", format!("{EXTERNAL}{}", entry.name))
+        };
+        let text = format!("<{tag}>{}</{tag}>", entry.text);
+        let content = vec![json!({"type": "input_text", "text": text})];
+        let mut item = items::message(role, None, content);
+        item.passthrough.insert(
+            "content_item_kinds".to_owned(),
+            json!([format!("{KIND}{}", entry.name)]),
+        );
+        item.passthrough.insert(
+            "content_item_metadata".to_owned(),
+            json!([{"provenance": {"type": "harness", "hook": false}}]),
+        );
+        item
+    }
+
+    /// Whether a compaction keeps the item for the client.
+    pub(crate) fn keeps_for_client(&self, item: &Item) -> bool {
+        self.profile.client_context_as_output && is_client_context(item)
+    }
+}
+
+/// Opening of the tag around a text that is not to be trusted.
+pub(crate) const EXTERNAL: &str = "external_";
+
+/// Whether an item carries context of the client.
+pub(crate) fn is_client_context(item: &Item) -> bool {
+    let kinds = item.passthrough.get("content_item_kinds");
+    let named = kinds
+        .and_then(Value::as_array)
+        .and_then(|kinds| kinds.first()?.as_str())
+        .is_some_and(|kind| kind.starts_with(KIND));
+    named || item.meta.context_output
+}

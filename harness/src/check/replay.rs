@@ -1,0 +1,176 @@
+//! A rollout read back gives the history of the last turn request: same items, same order.
+//!
+//! Not compared: what a request shortens or adds for itself (cut outputs, replaced images, outputs
+//! made up for calls without one). A file that builds on another one is left to that file's reader.
+
+use serde_json::Value;
+
+use super::{input, thread, window_number, word};
+use crate::mask::{Masked, MaskedRollout};
+
+/// Checks every file against the last turn request of its thread.
+pub(super) fn check(masked: &Masked) -> Vec<String> {
+    let mut found = Vec::new();
+    for (file, rollout) in masked.rollouts.iter().enumerate() {
+        let Some((id, base)) = session(rollout) else {
+            continue;
+        };
+        let of_thread = |r: &&crate::mask::MaskedRequest| r.kind == "turn" && thread(r) == Some(id);
+        let Some(last) = masked.wire.iter().rfind(of_thread) else {
+            continue;
+        };
+        let (history, windows) = replay(rollout);
+        if window_number(last) != Some(windows) {
+            // A checkpoint came behind the last turn request.
+            continue;
+        }
+        let sent = input(last).iter().filter(|item| !is_base(item, base));
+        let sent: Vec<&Value> = sent.collect();
+        if let Some(what) = compare(&sent, &history) {
+            found.push(format!("file {}: {what}", file + 1));
+        }
+    }
+    found
+}
+
+/// Thread and base instructions of a file that stands for itself.
+fn session(rollout: &MaskedRollout) -> Option<(&str, &str)> {
+    let metas = rollout
+        .records
+        .iter()
+        .filter(|r| r["type"] == "session_meta");
+    let [meta] = metas.collect::<Vec<_>>()[..] else {
+        return None;
+    };
+    let payload = &meta["payload"];
+    let whole = ["history_base", "forked_from_id"]
+        .iter()
+        .all(|key| payload.get(*key).is_none_or(Value::is_null));
+    let rolled_back = rollout
+        .records
+        .iter()
+        .any(|r| r["payload"]["type"] == "thread_rolled_back");
+    let base = payload.pointer("/base_instructions/text");
+    Some((word(payload, "id")?, base.and_then(Value::as_str)?)).filter(|_| whole && !rolled_back)
+}
+
+/// Base instructions, and the tools of a lite model: in the history of some versions only.
+fn is_base(item: &Value, base: &str) -> bool {
+    item["type"] == "additional_tools"
+        || (item["role"] == "developer" && super::texts(item).eq([base]))
+}
+
+/// Items of the file's history, and how many checkpoints lie behind them.
+fn replay(rollout: &MaskedRollout) -> (Vec<&Value>, u64) {
+    let mut history: Vec<&Value> = Vec::new();
+    let mut windows = 0;
+    for record in &rollout.records {
+        let payload = &record["payload"];
+        match word(record, "type") {
+            Some("response_item") => history.push(payload),
+            Some("compacted") => {
+                let kept = payload["replacement_history"].as_array();
+                history = kept.into_iter().flatten().collect();
+                windows += 1;
+            }
+            _ => {}
+        }
+    }
+    let base = rollout.records.first().map(|meta| {
+        let text = meta.pointer("/payload/base_instructions/text");
+        text.and_then(Value::as_str).unwrap_or_default()
+    });
+    history.retain(|item| !is_base(item, base.unwrap_or_default()));
+    (history, windows)
+}
+
+/// Whether both are the same item. A text of the rollout has to be there; what stands in the place
+/// of an image or of a cut output is not compared.
+fn same(sent: &Value, kept: &Value) -> bool {
+    let parts = |item: &'_ Value| item["content"].as_array().cloned().unwrap_or_default();
+    let (new, old) = (parts(sent), parts(kept));
+    let texts_kept = old.iter().zip(&new).all(|(old, new)| {
+        let text = word(old, "text");
+        text.is_none() || text == word(new, "text")
+    });
+    ["type", "role", "call_id"]
+        .iter()
+        .all(|key| sent.get(*key) == kept.get(*key))
+        && new.len() == old.len()
+        && texts_kept
+}
+
+fn is_output(item: &Value) -> bool {
+    word(item, "type").is_some_and(|kind| kind.ends_with("_output"))
+}
+
+fn compare(sent: &[&Value], kept: &[&Value]) -> Option<String> {
+    let mut rest = kept.iter().peekable();
+    for item in sent {
+        // Outputs without their call are not sent, and made-up ones are not recorded.
+        while rest
+            .peek()
+            .is_some_and(|next| !same(item, next) && is_output(next))
+        {
+            rest.next();
+        }
+        if rest.peek().is_some_and(|next| same(item, next)) {
+            rest.next();
+        } else if !is_output(item) {
+            let next = rest
+                .peek()
+                .map_or("its end".to_owned(), |next| next.to_string());
+            return Some(format!(
+                "the last turn request sends `{}` where the rollout has `{}`",
+                head(&item.to_string()),
+                head(&next)
+            ));
+        }
+    }
+    None
+}
+
+fn head(text: &str) -> &str {
+    &text[..text.floor_char_boundary(120)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{requests, with_records};
+    use super::*;
+    use serde_json::json;
+
+    fn said(text: &str) -> Value {
+        json!({"type": "message", "role": "user", "content": [{"text": text}]})
+    }
+
+    fn recording(sent: &[Value], records: &[Value]) -> Masked {
+        let meta = json!({"type": "session_meta", "payload": {"id": "<thread:1>",
+            "base_instructions": {"text": "Be brief."}}});
+        let items = records.iter();
+        let items = items.map(|item| json!({"type": "response_item", "payload": item}));
+        let records = std::iter::once(meta).chain(items).collect();
+        with_records(requests(&[json!(sent)]), records)
+    }
+
+    #[test]
+    fn equal_histories_pass() {
+        let call = json!({"type": "function_call", "call_id": "c"});
+        let made_up = json!({"type": "function_call_output", "call_id": "c"});
+        let orphan = json!({"type": "function_call_output", "call_id": "z"});
+        let sent = [said("a"), call.clone(), made_up, said("b")];
+        let kept = [said("a"), call, orphan, said("b"), said("answer")];
+        assert_eq!(check(&recording(&sent, &kept)), [""; 0]);
+    }
+
+    #[test]
+    fn a_lost_and_a_moved_item_are_named() {
+        let [a, b] = [said("a"), said("b")];
+        assert_eq!(
+            check(&recording(&[a.clone(), b.clone()], &[b.clone()])).len(),
+            1
+        );
+        let both = [a.clone(), b.clone()];
+        assert_eq!(check(&recording(&both, &[b, a])).len(), 1);
+    }
+}
