@@ -54,7 +54,7 @@ const ORIGINAL: Limits = Limits {
     patches: 10_000,
 };
 
-/// Prepares the images and sounds of an item; the numbers of the parts that became a text.
+/// Prepares the images and sounds of an item; the numbers of the images that became a text.
 pub(crate) fn prepare(item: &mut Item) -> Vec<usize> {
     let mut failed = Vec::new();
     for key in ["content", "output"] {
@@ -63,8 +63,10 @@ pub(crate) fn prepare(item: &mut Item) -> Vec<usize> {
         };
         for (index, part) in parts.iter_mut().enumerate() {
             if let Err(text) = prepare_part(part) {
+                if part["type"] == "input_image" {
+                    failed.push(index);
+                }
                 *part = json!({"type": "input_text", "text": text});
-                failed.push(index);
             }
         }
     }
@@ -253,14 +255,15 @@ mod tests {
         )
     }
 
-    fn prepared(part: &Value) -> Value {
+    fn prepared(given: &Value) -> Value {
         let mut map = Map::new();
         map.insert("type".to_owned(), json!("message"));
-        map.insert("content".to_owned(), json!([part]));
+        map.insert("content".to_owned(), json!([given]));
         let mut item = Item::new(map);
         let failed = prepare(&mut item);
         let part = item.payload["content"][0].clone();
-        assert_eq!(failed.is_empty(), part["type"] != "input_text");
+        let lost = part["type"] == "input_text" && given["type"] == "input_image";
+        assert_eq!(failed.is_empty(), !lost);
         part
     }
 

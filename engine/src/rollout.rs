@@ -370,6 +370,7 @@ pub fn turn_context(settings: &Settings, profile: &Profile, turn: &str) -> Value
     };
     set("turn_id", json!(turn));
     if profile.wide_metadata {
+        // A batch of injected items is no turn.
         if !turn.starts_with(INJECTED) {
             set("root_turn_id", json!(turn));
         }
