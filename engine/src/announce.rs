@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::context;
 use crate::events::Event;
 use crate::items::{self, Item};
 use crate::profile::Profile;
@@ -105,7 +106,7 @@ impl Session {
             .insert("content_item_metadata".to_owned(), Value::Array(metadata));
         self.prepare(&mut item, &turn.id, true);
         item.meta.user_input_order = Some(order);
-        item.meta.mcp_attribution = true;
+        item.meta.mcp_attribution |= !context::is_contextual(&item);
         self.retain(&mut item, &turn.id, "user", true);
         let text = item.texts().concat();
         self.commit(item);

@@ -419,7 +419,8 @@ pub fn patch(before: &Map<String, Value>, now: &Map<String, Value>) -> Map<Strin
     patch
 }
 
-/// Whether a user message is context, not the user's own words (compaction.md §4).
+/// Whether a user message is context, not the user's own words: one part that begins like context
+/// is enough.
 pub fn is_contextual(item: &Item) -> bool {
     const OPENINGS: [&str; 8] = [
         "<external_",
@@ -431,10 +432,9 @@ pub fn is_contextual(item: &Item) -> bool {
         "<subagent_notification>",
         HOOK_PROMPT,
     ];
-    item.texts().first().is_some_and(|text| {
-        OPENINGS
-            .iter()
-            .any(|opening| text.trim_start().starts_with(opening))
+    item.texts().iter().any(|text| {
+        let text = text.trim_start();
+        OPENINGS.iter().any(|opening| text.starts_with(opening))
     })
 }
 

@@ -96,6 +96,8 @@ pub struct Profile {
     pub recompute_takes_window: bool,
     /// Untrusted client context is an output without a call, and a compaction keeps client context.
     pub client_context_as_output: bool,
+    /// `additional_tools` items are written to the rollout.
+    pub records_tool_items: bool,
     /// Requests to Azure are stored and their items keep ids.
     pub stores_for_azure: bool,
     /// `/responses/compact` exists (row 34).
@@ -190,6 +192,7 @@ impl Profile {
             counts_kept_images: false,
             recompute_takes_window: false,
             client_context_as_output: false,
+            records_tool_items: false,
             stores_for_azure: true,
             remote_v1: true,
             model_switch_repeats_permissions: true,
@@ -242,6 +245,7 @@ impl Profile {
             compaction_retries: CompactionRetries::AllButIncomplete,
             counts_kept_images: true,
             recompute_takes_window: true,
+            records_tool_items: true,
             stores_for_azure: false,
             remote_v1: false,
             model_switch_repeats_permissions: false,

@@ -359,6 +359,9 @@ fn collaboration_mode(settings: &Settings) -> Value {
     })
 }
 
+/// Beginning of the turn id of items that were injected between turns; a number follows.
+pub const INJECTED: &str = "auto-compact-";
+
 /// `turn_context`
 pub fn turn_context(settings: &Settings, profile: &Profile, turn: &str) -> Value {
     let mut map = Map::new();
@@ -367,8 +370,7 @@ pub fn turn_context(settings: &Settings, profile: &Profile, turn: &str) -> Value
     };
     set("turn_id", json!(turn));
     if profile.wide_metadata {
-        // A batch of injected items is no turn.
-        if !turn.starts_with("auto-compact-") {
+        if !turn.starts_with(INJECTED) {
             set("root_turn_id", json!(turn));
         }
         set("disabled_plugin_ids", json!([]));

@@ -9,7 +9,7 @@ use crate::history::{History, admit};
 use crate::images;
 use crate::items::{self, Item, Malformed, Meta, Retained};
 use crate::profile::Profile;
-use crate::rollout::TokenInfo;
+use crate::rollout::{self, TokenInfo};
 use crate::session::{Counters, RetainedTexts, Window};
 use crate::settings::Settings;
 use crate::tokens::Usage;
@@ -112,7 +112,7 @@ impl Found {
             self.counters.order = self.counters.order.max(order + 1);
         }
         let turn = item.passthrough.get("turn_id").and_then(Value::as_str);
-        if turn.is_some_and(|id| id.starts_with("auto-compact-")) {
+        if turn.is_some_and(|id| id.starts_with(rollout::INJECTED)) {
             self.counters.injected += 1;
         }
         if let (Some(order), Some(source)) = (item.meta.user_input_order, &item.meta.retained) {

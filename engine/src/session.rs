@@ -305,10 +305,9 @@ impl Session {
     /// Puts items into the history between turns.
     pub fn inject(&mut self, values: &[Value]) {
         self.begin();
-        let turn = format!("auto-compact-{}", self.counters.injected);
+        let turn = format!("{}{}", rollout::INJECTED, self.counters.injected);
         self.counters.injected += 1;
         if self.baseline.is_none() {
-            // The context comes before the first items, and a turn does not repeat it.
             self.record_context(&turn);
         }
         let items = self.parse(values);
@@ -369,10 +368,14 @@ impl Session {
             _ => None,
         };
         let by_model = item.is_model_output();
-        let by_client = item.role() == "developer" || item.role() == "user";
-        self.prepare(&mut item, turn, !by_model && (by_client || !is_message));
+        let by_client = matches!(item.role(), "developer" | "user");
+        let timed = if is_message { by_client } else { !by_model };
+        self.prepare(&mut item, turn, timed);
         item.meta.mcp_attribution |= is_message && by_client;
-        if item.kind().ends_with("call_output") {
+        if matches!(
+            item.kind(),
+            "function_call_output" | "custom_tool_call_output"
+        ) {
             let tokens = truncate::override_tokens(self.settings.truncation());
             item.meta.fallback_token_limit =
                 Some(tokens).filter(|_| self.profile.output_limit_override);
@@ -382,11 +385,8 @@ impl Session {
         }
         if let Some(role) = role.filter(|_| is_message) {
             item.meta.user_input_order = Some(self.take_order());
-            // Nothing is missing of a message without parts; an empty answer is not retained.
-            let empty = item.payload["content"].as_array().is_none_or(Vec::is_empty);
-            if !by_model || !item.texts().concat().is_empty() {
-                self.retain(&mut item, turn, role, by_model || empty);
-            }
+            let empty = item.payload["content"] == json!([]);
+            self.retain(&mut item, turn, role, by_model || empty);
         }
         self.commit(item);
     }
@@ -479,9 +479,8 @@ impl Session {
             images::raise_detail(&mut item);
         }
         let failed = images::prepare(&mut item);
-        mark_failed(&mut item, &failed);
-        // 0.144.6 does not write additional tools down.
-        if item.kind() != "additional_tools" || self.profile.wide_items {
+        mark_failed_parts(&mut item, &failed);
+        if item.kind() != "additional_tools" || self.profile.records_tool_items {
             self.recorder.item(&item, &self.profile);
         }
         if item.reaches_history() {
@@ -653,33 +652,6 @@ impl Session {
     }
 }
 
-/// Says which parts became a text because their image could not be prepared.
-fn mark_failed(item: &mut Item, failed: &[usize]) {
-    let Some(Value::Array(kinds)) = item.passthrough.get_mut("content_item_kinds") else {
-        return;
-    };
-    if failed.is_empty() {
-        return;
-    }
-    let mut origins = vec![json!({"provenance": {"type": "unknown"}}); kinds.len()];
-    for index in failed {
-        if let (Some(kind), Some(origin)) = (kinds.get_mut(*index), origins.get_mut(*index)) {
-            *kind = json!("images.preparation_error");
-            *origin = json!({"provenance": {"type": "harness", "hook": false}});
-        }
-    }
-    if let Some(Value::Array(known)) = item.passthrough.get_mut("content_item_metadata") {
-        for index in failed {
-            if let (Some(old), Some(new)) = (known.get_mut(*index), origins.get(*index)) {
-                old.clone_from(new);
-            }
-        }
-    } else {
-        item.passthrough
-            .insert("content_item_metadata".to_owned(), json!(origins));
-    }
-}
-
 /// Item id of the base instructions: stable for thread and text.
 fn base_item_id(thread: &str, text: &str) -> String {
     let uuid = uuid::Uuid::new_v5(
@@ -687,4 +659,30 @@ fn base_item_id(thread: &str, text: &str) -> String {
         format!("{thread}{text}").as_bytes(),
     );
     format!("msg_{uuid}")
+}
+
+/// Says of the parts whose image could not be prepared that a harness wrote what stands there.
+fn mark_failed_parts(item: &mut Item, failed: &[usize]) {
+    let Some(Value::Array(kinds)) = item.passthrough.get_mut("content_item_kinds") else {
+        return;
+    };
+    let parts = kinds.len();
+    for index in failed {
+        if let Some(kind) = kinds.get_mut(*index) {
+            *kind = json!("images.preparation_error");
+        }
+    }
+    if failed.is_empty() {
+        return;
+    }
+    let unknown = || json!(vec![json!({"provenance": {"type": "unknown"}}); parts]);
+    let metadata = item
+        .passthrough
+        .entry("content_item_metadata")
+        .or_insert_with(unknown);
+    for index in failed {
+        if let Some(part) = metadata.get_mut(*index) {
+            *part = json!({"provenance": {"type": "harness", "hook": false}});
+        }
+    }
 }

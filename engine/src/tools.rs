@@ -19,7 +19,7 @@ pub(crate) fn tools(settings: &Settings, profile: &Profile) -> Vec<Value> {
     let mut tools = Vec::new();
     if profile.built_in_tools {
         tools.push(update_plan());
-        tools.push(view_image());
+        tools.push(view_image(settings.model.image_detail_original));
     }
     let lite = profile.lite_namespace && settings.model.sampling.lite;
     for tool in settings.tools.iter().filter(|tool| !tool.defer_loading) {
@@ -263,7 +263,27 @@ fn update_plan() -> Value {
     })
 }
 
-fn view_image() -> Value {
+/// `original`: the model takes images in their own size, so that it may ask for it.
+fn view_image(original: bool) -> Value {
+    let mut properties = Map::new();
+    if original {
+        properties.insert(
+            "detail".to_owned(),
+            json!({
+                "type": "string",
+                "description": "Image detail level. Defaults to `high`; use `original` to \
+                                preserve exact resolution.",
+                "enum": ["high", "original"],
+            }),
+        );
+    }
+    properties.insert(
+        "path".to_owned(),
+        json!({
+            "type": "string",
+            "description": "Local filesystem path to an image file.",
+        }),
+    );
     json!({
         "type": "function",
         "name": "view_image",
@@ -271,14 +291,9 @@ fn view_image() -> Value {
         "strict": false,
         "parameters": {
             "type": "object",
-            "properties": {
-                "path": {
-                    "type": "string",
-                    "description": "Local filesystem path to an image file."
-                }
-            },
+            "properties": properties,
             "required": ["path"],
-            "additionalProperties": false
-        }
+            "additionalProperties": false,
+        },
     })
 }

@@ -65,6 +65,7 @@ impl Session {
     /// the limits of the plan, over a WebSocket none does.
     pub(crate) fn tell_limits(&mut self) {
         if !self.asks_over_websocket() {
+            self.rate_limits_seen = true;
             self.emit_token_count();
         }
     }
@@ -147,10 +148,7 @@ impl Session {
         let mut attempt = 0;
         loop {
             match self.ports.sampler.sample(request.clone()).await {
-                Ok(stream) => {
-                    self.rate_limits_seen = true;
-                    return Ok(stream);
-                }
+                Ok(stream) => return Ok(stream),
                 Err(failure) => {
                     let failure =
                         Failure::from_http(&failure, &self.settings, &self.profile, request.path);
@@ -203,6 +201,7 @@ impl Session {
         request: Request,
     ) -> Result<Box<dyn EventStream>, Failure> {
         let stream = self.open_with(turn, request).await?;
+        self.rate_limits_seen |= !self.asks_over_websocket();
         let included = stream.header(REASONING_INCLUDED).is_some();
         // 0.171 keeps the flag with each usage, earlier versions keep it for the session.
         self.reasoning_included = included || (self.reasoning_included && !self.profile.sequences);
@@ -228,17 +227,28 @@ impl Session {
         });
     }
 
-    /// Tells the client about a retry and lets the pause pass that the provider asked for.
+    /// Before a turn's stream is opened again. The first reconnect of a WebSocket goes unsaid.
+    pub(crate) fn reconnect(&mut self, attempt: u64, failure: &Failure) {
+        if attempt > 1 || !self.asks_over_websocket() {
+            self.announce_retry(attempt, failure);
+        } else {
+            self.pause(attempt, failure);
+        }
+    }
+
+    /// Tells the client about a retry and lets the pause before it pass.
     pub(crate) fn announce_retry(&mut self, attempt: u64, failure: &Failure) {
         let limit = self.settings.stream_max_retries;
-        // The first reconnect of a WebSocket goes unsaid.
-        if attempt > 1 || !self.asks_over_websocket() {
-            self.ports.observer.event(Event::Error {
-                message: format!("Reconnecting... {attempt}/{limit}"),
-                will_retry: true,
-                code: failure.retry_code(),
-            });
-        }
+        self.ports.observer.event(Event::Error {
+            message: format!("Reconnecting... {attempt}/{limit}"),
+            will_retry: true,
+            code: failure.retry_code(),
+        });
+        self.pause(attempt, failure);
+    }
+
+    /// Lets the pause pass that the provider asked for, or else the backoff.
+    fn pause(&self, attempt: u64, failure: &Failure) {
         debug!(%attempt, message = %failure.message, "retrying");
         let pause = failure.retry_after_ms.unwrap_or(backoff_ms(attempt));
         self.ports.clock.wait(pause);

@@ -178,7 +178,7 @@ impl Session {
                     let again = failure.repeats_stream();
                     if again && attempt < self.settings.stream_max_retries {
                         attempt += 1;
-                        self.announce_retry(attempt, &failure);
+                        self.reconnect(attempt, &failure);
                     } else if again && self.falls_back(&failure) {
                         attempt = 0;
                     } else {

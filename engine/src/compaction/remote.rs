@@ -32,11 +32,14 @@ impl Session {
                 Ok(answer) => break answer,
                 Err(failure) => {
                     let again = failure.repeats_stream();
-                    if attempt >= self.settings.stream_max_retries || !again {
+                    if again && attempt < self.settings.stream_max_retries {
+                        attempt += 1;
+                        self.reconnect(attempt, &failure);
+                    } else if again && self.falls_back(&failure) {
+                        attempt = 0;
+                    } else {
                         return Err(failure.in_remote_compaction());
                     }
-                    attempt += 1;
-                    self.announce_retry(attempt, &failure);
                 }
             }
         };

@@ -79,16 +79,24 @@ impl Session {
         if texts.len() == parts && (texts.len() == 1 || !self.profile.joins_kept_parts) {
             return item.clone();
         }
-        let mut item = item.clone();
         let part = |text: &str| json!({"type": "input_text", "text": text});
         let content: Vec<Value> = if self.profile.joins_kept_parts || texts.is_empty() {
-            vec![part(&item.texts().concat())]
+            vec![part(&texts.concat())]
         } else {
-            item.texts().into_iter().map(part).collect()
+            texts.iter().map(|text| part(text)).collect()
         };
-        item.payload
+        let mut kept = item.clone();
+        if texts.is_empty() {
+            kept.passthrough.shift_remove("content_item_metadata");
+            if let Some(kinds) = kept.passthrough.get_mut("content_item_kinds") {
+                *kinds = json!(["unknown"]);
+            }
+        } else {
+            keep_text_parts(&mut kept, &item.payload["content"]);
+        }
+        kept.payload
             .insert("content".to_owned(), Value::Array(content));
-        item
+        kept
     }
 
     /// User messages and hook prompts that a remote compaction keeps, oldest first: cut part by
@@ -133,6 +141,19 @@ impl Session {
             0
         };
         texts + images
+    }
+}
+
+/// Leaves of what is known by part only that of text parts.
+fn keep_text_parts(item: &mut Item, content: &Value) {
+    for key in ["content_item_kinds", "content_item_metadata"] {
+        if let Some(Value::Array(known)) = item.passthrough.get_mut(key) {
+            let mut index = 0;
+            known.retain(|_| {
+                index += 1;
+                content[index - 1]["text"].is_string()
+            });
+        }
     }
 }
 

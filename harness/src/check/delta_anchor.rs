@@ -54,19 +54,20 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
 }
 
 /// The recording with every delta replaced by the full input, with the headers of a plain request
-/// on every frame, and without what the client tells about items: the provider's have none.
+/// on every frame, and nowhere with what the client tells about items: the provider's have none.
 pub(super) fn whole(masked: &Masked) -> Masked {
     let (inputs, _) = rebuild(masked);
     let mut whole = masked.clone();
     for (request, full) in whole.wire.iter_mut().zip(inputs) {
-        if request.method != FRAME_METHOD {
-            continue;
-        }
-        if let (Some(mut full), Some(body)) = (full, request.body.as_object_mut()) {
+        let input = request.body.get_mut("input");
+        if let (Some(mut full), Some(input)) = (full, input) {
             for item in full.iter_mut().filter_map(Value::as_object_mut) {
                 item.shift_remove(TOLD);
             }
-            body.insert("input".to_owned(), Value::Array(full));
+            *input = Value::Array(full);
+        }
+        if request.method != FRAME_METHOD {
+            continue;
         }
         for (header, key) in [(WINDOW, WINDOW), ("thread-id", "thread_id")] {
             if let Some(value) = client(request, key) {

@@ -67,6 +67,8 @@ fn replay(rollout: &MaskedRollout) -> (Vec<&Value>, u64) {
     for record in &rollout.records {
         let payload = &record["payload"];
         match word(record, "type") {
+            // A message of the system is recorded and not read back.
+            Some("response_item") if payload["role"] == "system" => {}
             Some("response_item") => history.push(payload),
             Some("compacted") => {
                 let kept = payload["replacement_history"].as_array();
