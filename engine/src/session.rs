@@ -290,10 +290,8 @@ impl Session {
     pub fn update_settings(&mut self, change: impl FnOnce(&mut Settings)) {
         let before = self.settings.clone();
         change(&mut self.settings);
-        if self.settings != before {
-            if self.begun {
-                self.record_settings();
-            }
+        if self.settings != before && self.begun {
+            self.record_settings();
         }
     }
 

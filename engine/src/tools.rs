@@ -165,8 +165,9 @@ fn member(key: &str, child: &Value, profile: &Profile) -> Value {
                 .map(|name| (name.clone(), schema(&child[name.as_str()], profile)))
                 .collect()
         }
-        ("items", child) => schema(child, profile),
-        ("additionalProperties", child @ Value::Object(_)) => schema(child, profile),
+        ("items", child) | ("additionalProperties", child @ Value::Object(_)) => {
+            schema(child, profile)
+        }
         ("anyOf" | "oneOf" | "allOf", Value::Array(branches)) => {
             branches.iter().map(|one| schema(one, profile)).collect()
         }

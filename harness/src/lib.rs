@@ -35,6 +35,7 @@ pub mod assert;
 pub mod cases;
 pub mod check;
 pub mod cli;
+pub mod coverage;
 pub mod driver;
 #[cfg(test)]
 mod fixture;

@@ -4,6 +4,7 @@
 //! so that a person can run it alone, and counts what they report.
 
 mod ci;
+mod mutants;
 mod run;
 
 use std::process::ExitCode;
@@ -16,7 +17,11 @@ cargo xtask <task>
                          Ends with `N passed, N failed, N skipped`.
   ci --no-real           the same without the real binaries (their cases are counted as skipped)
   codex install [V...]   downloads and calibrates the real binaries (default: the pinned versions)
-  codegen [--check]      writes docs/scenario-format.md and docs/scenario.schema.json, or compares
+  codegen [--check]      writes the documents that are made from types, scenarios and data, or
+                         compares them
+  mutants --sample N --seed S
+                         changes the engine's history, compaction and token code N times and says
+                         which change no test and no scenario notices (by hand; N builds)
 
 Every step of `ci` prints its command first; run that command alone to repeat it.
 ";
@@ -33,6 +38,13 @@ fn main() -> ExitCode {
         ["codex", "install", versions @ ..] => install(versions),
         ["codegen"] => run::exit(run::turnproof(&["schema", "--write"])),
         ["codegen", "--check"] => run::exit(run::turnproof(&["schema", "--check"])),
+        ["mutants", "--sample", sample, "--seed", seed] => match (sample.parse(), seed.parse()) {
+            (Ok(sample), Ok(seed)) => mutants::run(sample, seed),
+            _ => {
+                eprint!("`mutants` takes numbers\n\n{HELP}");
+                ExitCode::from(2)
+            }
+        },
         ["--help" | "-h" | "help"] => {
             crate::run::write(format_args!("{HELP}"));
             ExitCode::SUCCESS

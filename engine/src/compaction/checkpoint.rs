@@ -131,9 +131,9 @@ impl Session {
         set("window_id", json!(id));
         if self.profile.usage_records {
             set("compaction_response_id", json!(response_id));
-            if let Some(record) = &self.latest_usage_record {
-                set("latest_token_usage_record", record.clone());
-            }
+            // Without any usage 0.171 says null; 0.164 was seen only with usage.
+            let latest = self.latest_usage_record.clone();
+            set("latest_token_usage_record", latest.unwrap_or(Value::Null));
             set("resume_metadata", self.resume_metadata(&turn.id));
         }
         Value::Object(map)

@@ -82,6 +82,8 @@ fn replay(rollout: &MaskedRollout) -> (Vec<&Value>, u64) {
         let text = meta.pointer("/payload/base_instructions/text");
         text.and_then(Value::as_str).unwrap_or_default()
     });
+    // A message of the role `system` is recorded and never sent.
+    history.retain(|item| item["role"] != "system");
     history.retain(|item| !is_base(item, base.unwrap_or_default()));
     (history, windows)
 }

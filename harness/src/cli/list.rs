@@ -5,7 +5,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{EXIT_USAGE, report, suite};
+use super::{EXIT_COULD_NOT_RUN, EXIT_USAGE, report, suite};
+use crate::coverage::{Coverage, of_golden, of_plan};
+use crate::golden::gate::Gate;
+use crate::golden::versions::VERSIONS;
+use crate::scenario::{Resolved, Suite};
 
 /// Arguments of `turnproof list`.
 #[derive(Debug, Args)]
@@ -15,6 +19,9 @@ pub struct ListArgs {
     /// Adds the description.
     #[arg(long, short)]
     pub long: bool,
+    /// Prints what the scenarios cover on each version; 1 where a cell is empty without a reason.
+    #[arg(long, conflicts_with_all = ["scenarios", "long"])]
+    pub coverage: bool,
 }
 
 /// Runs the command: 0 listed, 2 nothing selected or an invalid scenario.
@@ -23,6 +30,9 @@ pub fn run(args: &ListArgs) -> ExitCode {
         Ok(suite) => suite,
         Err(code) => return code,
     };
+    if args.coverage {
+        return coverage(&suite);
+    }
     let files = match suite.select(&args.scenarios) {
         Ok(files) => files,
         Err(error) => return report(&error),
@@ -44,4 +54,48 @@ pub fn run(args: &ListArgs) -> ExitCode {
         }
     }
     code
+}
+
+/// Counts goldens and scripts, prints the table, then what is wrong with it.
+fn coverage(suite: &Suite) -> ExitCode {
+    let scratch = suite.root.join("target/turnproof");
+    let gate = match Gate::open(
+        &suite.root.join("golden"),
+        &scratch,
+        Box::new(crate::driver::remnants),
+    ) {
+        Ok(gate) => gate,
+        Err(error) => {
+            eprintln!("failed to {error}");
+            return ExitCode::from(EXIT_COULD_NOT_RUN);
+        }
+    };
+    let mut table = Coverage::new();
+    for file in suite.files.iter().filter(|file| !file.is_canary()) {
+        let Ok(loaded) = suite.load(file) else {
+            continue;
+        };
+        for (index, version) in VERSIONS.iter().enumerate() {
+            let Ok(real) = semver::Version::parse(version.real) else {
+                continue;
+            };
+            let Ok(Resolved::Applicable(_)) = loaded.plan(&real) else {
+                continue;
+            };
+            let mut rows = of_plan(&loaded.scenario, &real);
+            rows.extend(gate.golden(&file.id, index).iter().flat_map(of_golden));
+            table.count(version.name, rows);
+        }
+    }
+    let gaps = std::fs::read_to_string(suite.root.join("docs/coverage-gaps.toml"));
+    let (text, findings) = table.render(&gaps.unwrap_or_default());
+    crate::cli::out::write(format_args!("{text}"));
+    for finding in &findings {
+        say!("{finding}");
+    }
+    if findings.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }

@@ -498,6 +498,6 @@ impl JsonSchema for Count {
 }
 
 /// Parses a range such as `<0.164` or `>=0.164, <0.171`.
-pub(super) fn version_range(text: &str) -> Result<VersionReq, String> {
+pub(crate) fn version_range(text: &str) -> Result<VersionReq, String> {
     VersionReq::parse(text).map_err(|error| format!("`{text}` is no version range: {error}"))
 }
