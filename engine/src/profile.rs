@@ -167,7 +167,15 @@ pub struct Profile {
 impl Profile {
     /// The row of a family.
     pub fn of(version: Version) -> Self {
-        let v144 = Self {
+        match version {
+            Version::V144 => Self::v144(),
+            Version::V164 => Self::v164(),
+            Version::V171 => Self::v171(),
+        }
+    }
+
+    fn v144() -> Self {
+        Self {
             version: Version::V144,
             release: "0.144.6",
             base_is_item: false,
@@ -224,8 +232,11 @@ impl Profile {
             keeps_min_items: false,
             lite_namespace: false,
             names_deferred_tools: false,
-        };
-        let v164 = Self {
+        }
+    }
+
+    fn v164() -> Self {
+        Self {
             version: Version::V164,
             release: "0.164.0",
             base_is_item: true,
@@ -272,29 +283,28 @@ impl Profile {
             environment_dates: false,
             keeps_min_items: true,
             lite_namespace: true,
-            ..v144.clone()
-        };
-        match version {
-            Version::V144 => v144,
-            Version::V164 => v164,
-            Version::V171 => Self {
-                version: Version::V171,
-                release: "0.171.0",
-                accept_encoding: true,
-                raises_live_detail: true,
-                sequences: true,
-                estimate_calls: true,
-                client_context_as_output: true,
-                compaction_retries: CompactionRetries::AsTurns,
-                uncovered: UncoveredFrom::LastUsage,
-                estimate_without_usage: true,
-                keeps_text_after_interrupted_pre_turn: true,
-                settings_at_resume: false,
-                reads_full_window_of_400: true,
-                anchors_without_id: true,
-                names_deferred_tools: true,
-                ..v164
-            },
+            ..Self::v144()
+        }
+    }
+
+    fn v171() -> Self {
+        Self {
+            version: Version::V171,
+            release: "0.171.0",
+            accept_encoding: true,
+            raises_live_detail: true,
+            sequences: true,
+            estimate_calls: true,
+            client_context_as_output: true,
+            compaction_retries: CompactionRetries::AsTurns,
+            uncovered: UncoveredFrom::LastUsage,
+            estimate_without_usage: true,
+            keeps_text_after_interrupted_pre_turn: true,
+            settings_at_resume: false,
+            reads_full_window_of_400: true,
+            anchors_without_id: true,
+            names_deferred_tools: true,
+            ..Self::v164()
         }
     }
 }

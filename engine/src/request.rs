@@ -76,7 +76,7 @@ pub fn build(
     );
     let mut headers = headers(settings, profile, at, &metadata);
     if is_endpoint(purpose) {
-        return to_endpoint(settings, headers, body);
+        return to_endpoint(settings, &headers, body);
     }
     if profile.remote_v1 && !settings.remote_compaction_v2 {
         headers.retain(|(name, _)| name != BETA_FEATURES);
@@ -98,7 +98,7 @@ fn is_endpoint(purpose: &Purpose) -> bool {
 /// The same request for the endpoint that compacts: fewer keys and headers (compaction.md §6.6).
 fn to_endpoint(
     settings: &Settings,
-    headers: Vec<(String, String)>,
+    headers: &[(String, String)],
     mut body: Map<String, Value>,
 ) -> Request {
     const KEYS: [&str; 7] = [

@@ -369,7 +369,7 @@ impl Session {
         let by_model = item.is_model_output();
         let by_client = item.role() == "developer" || item.role() == "user";
         self.prepare(&mut item, turn, !by_model && (by_client || !is_message));
-        item.meta.mcp_attribution |= is_message && by_client;
+        item.meta.mcp_attribution |= is_message && item.role() == "user";
         if item.kind().ends_with("call_output") {
             let tokens = truncate::override_tokens(self.settings.truncation());
             item.meta.fallback_token_limit =
@@ -651,7 +651,7 @@ impl Session {
     }
 }
 
-/// Says which parts became a text because their image could not be prepared.
+/// Says of parts that could not be prepared that a harness wrote what stands there.
 fn mark_failed(item: &mut Item, failed: &[usize]) {
     let Some(Value::Array(kinds)) = item.passthrough.get_mut("content_item_kinds") else {
         return;

@@ -280,6 +280,7 @@ impl Settings {
     }
 
     /// The same settings with another model.
+    #[must_use]
     pub fn with_model(&self, model: Model) -> Self {
         Self {
             model,

@@ -28,11 +28,11 @@ const KINDS: u64 = 17;
 /// or not, by the seed.
 fn frame(seed: u64) -> String {
     let cut = ["bytes: 100", "tokens: 20", "bytes: 1000"][(seed % 3) as usize];
-    let sees = ["text", "text, image"][(seed / 3 % 2) as usize];
+    let modalities = ["text", "text, image"][(seed / 3 % 2) as usize];
     format!(
         "description: A drawn history is supplied to a new thread.\n\
          rules: [history.supplied_items]\n\
-         models: {{main: {{truncation: {{{cut}}}, input_modalities: [{sees}]}}}}\n\
+         models: {{main: {{truncation: {{{cut}}}, input_modalities: [{modalities}]}}}}\n\
          steps:\n  - resume: {{by: history, history: [{{type: other}}]}}\n  \
          - {{user: New question., replies: [{{say: New answer.}}]}}\n"
     )

@@ -38,13 +38,14 @@ fn main() -> ExitCode {
         ["codex", "install", versions @ ..] => install(versions),
         ["codegen"] => run::exit(run::turnproof(&["schema", "--write"])),
         ["codegen", "--check"] => run::exit(run::turnproof(&["schema", "--check"])),
-        ["mutants", "--sample", sample, "--seed", seed] => match (sample.parse(), seed.parse()) {
-            (Ok(sample), Ok(seed)) => mutants::run(sample, seed),
-            _ => {
+        ["mutants", "--sample", sample, "--seed", seed] => {
+            if let (Ok(sample), Ok(seed)) = (sample.parse(), seed.parse()) {
+                mutants::run(sample, seed)
+            } else {
                 eprint!("`mutants` takes numbers\n\n{HELP}");
                 ExitCode::from(2)
             }
-        },
+        }
         ["--help" | "-h" | "help"] => {
             crate::run::write(format_args!("{HELP}"));
             ExitCode::SUCCESS

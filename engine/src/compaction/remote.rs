@@ -144,7 +144,7 @@ impl Session {
         let kept = items
             .iter()
             .filter_map(|item| items::from_json(item, &self.profile))
-            .filter(|item| is_kept_by_endpoint(item))
+            .filter(is_kept_by_endpoint)
             .collect();
         Ok(Replacement {
             kept,

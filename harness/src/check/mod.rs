@@ -53,109 +53,111 @@ const DELTA_ANCHOR: &str = "delta_anchor";
 
 /// All checkers. When adding one: a file, a row here, a test that trips it and one that passes.
 pub fn all() -> &'static [Checker] {
-    &[
-        Checker {
-            id: "pairing",
-            law: "each call has one output after it, each output one call; call ids are unique",
-            run: pairing::check,
-        },
-        Checker {
-            id: "append_only_prefix",
-            law: "inside a window a request begins with everything the one before sent",
-            run: append_only_prefix::check,
-        },
-        Checker {
-            id: "item_ids",
-            law: "an item id is unique in a request and names the same item all through a window",
-            run: item_ids::check,
-        },
-        Checker {
-            id: "base_once",
-            law: "the base instructions stand exactly once in a request",
-            run: base_once::check,
-        },
-        Checker {
-            id: "context_once",
-            law: "injected context is never sent twice in a row and never lost",
-            run: context_once::check,
-        },
-        Checker {
-            id: "ordinals",
-            law: "rollout ordinals have neither gap nor repeat",
-            run: ordinals::check,
-        },
-        Checker {
-            id: "call_order",
-            law: "outputs of one response stand behind its calls, in call order",
-            run: call_order::check,
-        },
-        Checker {
-            id: "permissions_in_force",
-            law: "the last permissions text says the policy of the turn",
-            run: permissions_in_force::check,
-        },
-        Checker {
-            id: "live_task",
-            law: "behind a compaction a turn request holds the task: a user text, a summary or a compaction item",
-            run: live_task::check,
-        },
-        Checker {
-            id: "summary_source",
-            law: "a summary is the text of a compaction answer",
-            run: summary_source::check,
-        },
-        Checker {
-            id: "compaction_progress",
-            law: "a turn does not compact again and again with one sampling between",
-            run: compaction_progress::check,
-        },
-        Checker {
-            id: "user_text_kept",
-            law: "the user text of a turn that did not complete is in the next turn request",
-            run: user_text_kept::check,
-        },
-        Checker {
-            id: "usage_sums",
-            law: "totals of usage are sums of usages",
-            run: usage_sums::check,
-        },
-        Checker {
-            id: "counter_in_window",
-            law: "nothing is sampled while the counter stands above the window",
-            run: counter_in_window::check,
-        },
-        Checker {
-            id: "images_gone",
-            law: "an image older than a compaction is not sent",
-            run: images_gone::check,
-        },
-        Checker {
-            id: "own_ciphertext",
-            law: "encrypted content was given by the provider or the client",
-            run: own_ciphertext::check,
-        },
-        Checker {
-            id: "tools_stable",
-            law: "turn requests of a thread to one model list the same tools",
-            run: tools_stable::check,
-        },
-        Checker {
-            id: "replay",
-            law: "a rollout read back gives the history of the last turn request",
-            run: replay::check,
-        },
-        Checker {
-            id: "calls_run_once",
-            law: "a call is run once in a turn",
-            run: calls_run_once::check,
-        },
-        Checker {
-            id: DELTA_ANCHOR,
-            law: "a delta and the response it stands on make the full request",
-            run: delta_anchor::check,
-        },
-    ]
+    ALL
 }
+
+const ALL: &[Checker] = &[
+    Checker {
+        id: "pairing",
+        law: "each call has one output after it, each output one call; call ids are unique",
+        run: pairing::check,
+    },
+    Checker {
+        id: "append_only_prefix",
+        law: "inside a window a request begins with everything the one before sent",
+        run: append_only_prefix::check,
+    },
+    Checker {
+        id: "item_ids",
+        law: "an item id is unique in a request and names the same item all through a window",
+        run: item_ids::check,
+    },
+    Checker {
+        id: "base_once",
+        law: "the base instructions stand exactly once in a request",
+        run: base_once::check,
+    },
+    Checker {
+        id: "context_once",
+        law: "injected context is never sent twice in a row and never lost",
+        run: context_once::check,
+    },
+    Checker {
+        id: "ordinals",
+        law: "rollout ordinals have neither gap nor repeat",
+        run: ordinals::check,
+    },
+    Checker {
+        id: "call_order",
+        law: "outputs of one response stand behind its calls, in call order",
+        run: call_order::check,
+    },
+    Checker {
+        id: "permissions_in_force",
+        law: "the last permissions text says the policy of the turn",
+        run: permissions_in_force::check,
+    },
+    Checker {
+        id: "live_task",
+        law: "behind a compaction a turn request holds the task: a user text, a summary or a compaction item",
+        run: live_task::check,
+    },
+    Checker {
+        id: "summary_source",
+        law: "a summary is the text of a compaction answer",
+        run: summary_source::check,
+    },
+    Checker {
+        id: "compaction_progress",
+        law: "a turn does not compact again and again with one sampling between",
+        run: compaction_progress::check,
+    },
+    Checker {
+        id: "user_text_kept",
+        law: "the user text of a turn that did not complete is in the next turn request",
+        run: user_text_kept::check,
+    },
+    Checker {
+        id: "usage_sums",
+        law: "totals of usage are sums of usages",
+        run: usage_sums::check,
+    },
+    Checker {
+        id: "counter_in_window",
+        law: "nothing is sampled while the counter stands above the window",
+        run: counter_in_window::check,
+    },
+    Checker {
+        id: "images_gone",
+        law: "an image older than a compaction is not sent",
+        run: images_gone::check,
+    },
+    Checker {
+        id: "own_ciphertext",
+        law: "encrypted content was given by the provider or the client",
+        run: own_ciphertext::check,
+    },
+    Checker {
+        id: "tools_stable",
+        law: "turn requests of a thread to one model list the same tools",
+        run: tools_stable::check,
+    },
+    Checker {
+        id: "replay",
+        law: "a rollout read back gives the history of the last turn request",
+        run: replay::check,
+    },
+    Checker {
+        id: "calls_run_once",
+        law: "a call is run once in a turn",
+        run: calls_run_once::check,
+    },
+    Checker {
+        id: DELTA_ANCHOR,
+        law: "a delta and the response it stands on make the full request",
+        run: delta_anchor::check,
+    },
+];
 
 /// Runs every checker.
 pub fn run_all(masked: &Masked) -> Vec<Finding> {

@@ -123,7 +123,7 @@ fn compare(sent: &[&Value], kept: &[&Value]) -> Option<String> {
         } else if !is_output(item) {
             let next = rest
                 .peek()
-                .map_or("its end".to_owned(), |next| next.to_string());
+                .map_or("its end".to_owned(), ToString::to_string);
             return Some(format!(
                 "the last turn request sends `{}` where the rollout has `{}`",
                 head(&item.to_string()),
@@ -171,7 +171,11 @@ mod tests {
     fn a_lost_and_a_moved_item_are_named() {
         let [a, b] = [said("a"), said("b")];
         assert_eq!(
-            check(&recording(&[a.clone(), b.clone()], &[b.clone()])).len(),
+            check(&recording(
+                &[a.clone(), b.clone()],
+                std::slice::from_ref(&b)
+            ))
+            .len(),
             1
         );
         let both = [a.clone(), b.clone()];

@@ -89,8 +89,8 @@ pub(crate) fn resized_image(site: &Site<'_>, value: &Value, _: &mut State) -> Op
     if site.key != "image_url" {
         return None;
     }
-    let size = image_size(value.as_str()?)?;
-    Some(format!("data:image/png;base64,<resized:{size}>").into())
+    let pixels = image_size(value.as_str()?)?;
+    Some(format!("data:image/png;base64,<resized:{pixels}>").into())
 }
 
 /// Width and height of a resized PNG in a data URL: only a resized one has an alpha channel, since

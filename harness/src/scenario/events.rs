@@ -461,7 +461,7 @@ pub(super) fn actions(written: &Many<ClientAction>) -> Result<Vec<Action>, Strin
             match (steer, interrupt, settings) {
                 (Some(parts), None, None) => user_input(parts).map(Action::Steer),
                 (None, Some(_), None) => Ok(Action::Interrupt),
-                (None, None, Some(settings)) => Ok(Action::Settings(overrides(settings))),
+                (None, None, Some(settings)) => Ok(Action::Settings(Box::new(overrides(settings)))),
                 _ => Err("an action is exactly one of `steer`, `interrupt`, `settings`".to_owned()),
             }
         })

@@ -367,7 +367,7 @@ pub enum Action {
     /// `turn/interrupt`.
     Interrupt,
     /// `thread/settings/update`.
-    Settings(Overrides),
+    Settings(Box<Overrides>),
 }
 
 /// What a client tool answers.
