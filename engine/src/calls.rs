@@ -11,6 +11,7 @@ use crate::events::Event;
 use crate::items::{self, Item};
 use crate::ports::{ToolCall, ToolOutcome};
 use crate::session::Session;
+use crate::token_budget::{NEW_CONTEXT, NEW_CONTEXT_OUTPUT};
 use crate::truncate;
 use crate::turn::Turn;
 
@@ -56,6 +57,13 @@ impl Calls {
 
 impl Session {
     /// What becomes of a function call: a fixed output, or a question to the client.
+    /// Whether the call is the built-in one that starts a new window.
+    pub(crate) fn wishes_new_window(&self, item: &Item) -> bool {
+        let plain = !item.payload.contains_key("namespace");
+        let name = item.payload.get("name").and_then(Value::as_str);
+        self.settings.token_budget.is_some() && plain && name == Some(NEW_CONTEXT)
+    }
+
     pub(crate) fn pending_call(&self, item: &Item) -> Pending {
         let text = |key: &str| {
             item.payload
@@ -69,7 +77,10 @@ impl Session {
             .tools
             .iter()
             .any(|tool| tool.name == text("name") && tool.namespace.as_deref() == namespace);
-        let (output, arguments) = if known {
+        let wishes = self.wishes_new_window(item);
+        let (output, arguments) = if wishes {
+            (Some(json!(NEW_CONTEXT_OUTPUT)), Value::Null)
+        } else if known {
             match serde_json::from_str::<Value>(text("arguments")) {
                 Ok(arguments) => (None, arguments),
                 Err(error) => (

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::items::{Item, message};
 use crate::profile::Profile;
+use crate::session::Window;
 use crate::settings::{Model, Settings};
 use crate::texts;
 
@@ -23,7 +24,12 @@ struct Fragment {
 
 /// Messages of the whole initial context, developer first.
 /// `switched`: the model, where the turn before had another one.
-pub fn full(settings: &Settings, profile: &Profile, switched: Option<&Model>) -> Vec<Item> {
+pub fn full(
+    settings: &Settings,
+    profile: &Profile,
+    switched: Option<&Model>,
+    ids: &WindowIds<'_>,
+) -> Vec<Item> {
     let mut developer: Vec<Fragment> = switched.map(model_switch_fragment).into_iter().collect();
     let permissions = permissions_fragment(settings);
     let instructions = settings.developer_instructions.as_ref().map(|text| Fragment {
@@ -40,10 +46,17 @@ pub fn full(settings: &Settings, profile: &Profile, switched: Option<&Model>) ->
         developer.extend(permissions);
         developer.extend(instructions);
     }
+    let window = window_fragments(settings, profile, ids);
+    let mut apart = Vec::new();
+    if profile.base_is_item {
+        apart = window;
+    } else {
+        developer.extend(window);
+    }
     let mut user = Vec::new();
     user.extend(project_doc_fragment(settings));
     user.extend(environment_fragment(settings, profile, true));
-    [developer, user]
+    [developer, apart, user]
         .iter()
         .filter(|group| !group.is_empty())
         .map(|group| bundle(group))
@@ -118,6 +131,50 @@ pub fn diff(
         items.push(bundle(&[fragment]));
     }
     items
+}
+
+/// Thread and window, as the context names them where there is a token budget.
+#[derive(Debug, Clone, Copy)]
+pub struct WindowIds<'a> {
+    /// Thread id.
+    pub thread: &'a str,
+    /// The window that begins.
+    pub window: &'a Window,
+}
+
+/// `<context_window>`: one text on 0.144, tag, body and tag as three parts later.
+fn window_fragments(settings: &Settings, profile: &Profile, ids: &WindowIds<'_>) -> Vec<Fragment> {
+    if settings.token_budget.is_none() {
+        return Vec::new();
+    }
+    let window = ids.window;
+    let owner = if profile.base_is_item {
+        "Agent name: /root".to_owned()
+    } else {
+        format!("Thread id: {}", ids.thread)
+    };
+    let mut lines = vec![
+        owner,
+        format!("First context window id: {}", window.first),
+        format!("Current context window id: {}", window.id),
+    ];
+    if let Some(previous) = &window.previous {
+        lines.push(format!("Previous context window id: {previous}"));
+    }
+    let body = format!("\n{}\n", lines.join("\n"));
+    let (open, close) = ("<context_window>", "</context_window>");
+    let texts = if profile.base_is_item {
+        vec![open.to_owned(), body, close.to_owned()]
+    } else {
+        vec![format!("{open}{body}{close}")]
+    };
+    let fragment = |text| Fragment {
+        role: "developer",
+        kind: "token_budget.context_window",
+        provenance: harness(),
+        text,
+    };
+    texts.into_iter().map(fragment).collect()
 }
 
 /// One message of adjacent fragments with the same role.
@@ -282,6 +339,9 @@ pub fn world_state(settings: &Settings, profile: &Profile) -> Map<String, Value>
         set("approved_command_prefixes", json!([]));
     }
     set("apps_instructions", json!(false));
+    if wide && settings.token_budget.is_some() {
+        set("context_window", json!("/root"));
+    }
     if wide {
         set("context_window_guidance", json!(""));
     }

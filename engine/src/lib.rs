@@ -33,6 +33,7 @@ pub mod session;
 pub mod settings;
 mod shape;
 pub mod texts;
+pub mod token_budget;
 pub mod tokens;
 mod tools;
 mod transport;

@@ -248,6 +248,8 @@ fn turn_metadata(
                     Implementation::Local => "responses",
                     Implementation::RemoteV1 => "responses_compact",
                     Implementation::RemoteV2 => "responses_compaction_v2",
+                    // No request is made for a new window.
+                    Implementation::NewWindow => "new_window",
                 },
                 "phase": compaction.phase,
                 "strategy": "memento",

@@ -56,6 +56,7 @@ pub fn read(lines: &[Value], profile: &Profile, settings: &Settings) -> Found {
             number: 0,
             id: String::new(),
             first: String::new(),
+            previous: None,
         },
         history: History::default(),
         info: None,
@@ -151,6 +152,7 @@ impl Found {
             .unwrap_or(self.window.number + 1);
         if let Some(id) = payload["window_id"].as_str() {
             id.clone_into(&mut self.window.id);
+            self.window.previous = payload["previous_window_id"].as_str().map(str::to_owned);
         }
         self.baseline_turn = false;
     }

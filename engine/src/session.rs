@@ -8,7 +8,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value, json};
 
 use crate::client_context::ClientContext;
-use crate::context;
+use crate::context::{self, WindowIds};
 use crate::events::Event;
 use crate::history::{History, admit, cut_output};
 use crate::images;
@@ -17,6 +17,7 @@ use crate::ports::{Inbox, Ports};
 use crate::profile::Profile;
 use crate::rollout::{self, Recorder, TokenInfo};
 use crate::settings::{Model, Settings};
+use crate::token_budget::Said;
 use crate::tokens::Usage;
 use crate::truncate;
 use crate::websocket::Socket;
@@ -30,6 +31,8 @@ pub struct Window {
     pub id: String,
     /// Id of the first window.
     pub first: String,
+    /// Id of the window before.
+    pub previous: Option<String>,
 }
 
 /// Settings and world state that the model was last told.
@@ -127,6 +130,10 @@ pub struct Session {
     pub(crate) history_initialization: &'static str,
     /// The next item is attributed: the first of the thread, and of a resume.
     attribution_due: bool,
+    /// What the model was told of its budget in this window.
+    pub(crate) said: Said,
+    /// The model asked for a new window.
+    pub(crate) new_window_wished: bool,
     /// Model of the newest turn whose context was recorded.
     pub(crate) previous_model: Option<Model>,
     /// Input tokens of the first response of the window.
@@ -184,6 +191,7 @@ impl Session {
                 number: 0,
                 id: window.clone(),
                 first: window,
+                previous: None,
             },
             history: History::default(),
             baseline: None,
@@ -200,6 +208,8 @@ impl Session {
             settings_recorded: false,
             history_initialization: "new",
             attribution_due: true,
+            said: Said::default(),
+            new_window_wished: false,
             previous_model: None,
             prefill: None,
             base_id,
@@ -501,7 +511,12 @@ impl Session {
             None => {
                 let mut items = context::lite_items(&self.settings, &self.profile);
                 let switched = self.switched_model();
-                items.extend(context::full(&self.settings, &self.profile, switched));
+                items.extend(context::full(
+                    &self.settings,
+                    &self.profile,
+                    switched,
+                    &self.window_ids(),
+                ));
                 items
             }
             Some(baseline) => context::diff(
@@ -554,6 +569,14 @@ impl Session {
     pub(crate) fn record_world_state(&mut self, full: bool, state: &Map<String, Value>) {
         self.recorder
             .line("world_state", json!({"full": full, "state": state}), None);
+    }
+
+    /// Ids that the context names where there is a token budget.
+    pub(crate) fn window_ids(&self) -> WindowIds<'_> {
+        WindowIds {
+            thread: &self.thread,
+            window: &self.window,
+        }
     }
 
     /// The model of this turn, if the turn before had another one.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::profile::Profile;
+use crate::token_budget::TokenBudget;
 
 /// Settings of a thread. Token numbers are the provider's tokens.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,6 +56,8 @@ pub struct Settings {
     pub developer_instructions: Option<String>,
     /// Replaces the model's base instructions.
     pub base_instructions: Option<String>,
+    /// Feature `token_budget`; without it windows are compacted.
+    pub token_budget: Option<TokenBudget>,
     /// Base instructions of the model that the thread began with; set by the session.
     pub thread_base: Option<String>,
     /// `remote_compaction` of the provider's capabilities: `v2` or not at all (0.164+).
@@ -88,6 +91,8 @@ pub enum Implementation {
     RemoteV1,
     /// A turn request that ends with a trigger.
     RemoteV2,
+    /// Nobody: a new window begins with the initial context alone.
+    NewWindow,
 }
 
 /// What the compaction limit is compared with.
@@ -296,7 +301,9 @@ impl Settings {
     /// Who compacts: the provider's capability decides, without one its name (compaction.md §6.1).
     pub fn implementation(&self, profile: &Profile) -> Implementation {
         let by_name = self.provider_name == "OpenAI" || self.is_azure();
-        if !self.remote_compaction.unwrap_or(by_name) {
+        if self.token_budget.is_some() {
+            Implementation::NewWindow
+        } else if !self.remote_compaction.unwrap_or(by_name) {
             Implementation::Local
         } else if profile.remote_v1 && !self.remote_compaction_v2 {
             Implementation::RemoteV1

@@ -19,6 +19,11 @@ pub(crate) fn tools(settings: &Settings, profile: &Profile) -> Vec<Value> {
     let mut tools = Vec::new();
     if profile.built_in_tools {
         tools.push(update_plan());
+    }
+    if settings.token_budget.is_some() {
+        tools.extend(crate::token_budget::tools());
+    }
+    if profile.built_in_tools {
         tools.push(view_image(settings.model.image_detail_original));
     }
     let lite = profile.lite_namespace && settings.model.sampling.lite;

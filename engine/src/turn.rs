@@ -132,7 +132,7 @@ impl Session {
             let span = info_span!("sampling", number);
             let sampled = self.sample(turn).instrument(span).await?;
             let follow_up = sampled.needs_follow_up || self.inbox.has_steer();
-            if follow_up && self.over_limit() {
+            if follow_up && self.window_ends(turn) {
                 if instant {
                     input = self.take_input();
                 }
@@ -368,6 +368,7 @@ impl Session {
             "function_call" => {
                 self.prepare(&mut item, &turn.id, false);
                 item.meta.user_input_order = Some(self.take_order());
+                self.new_window_wished |= self.wishes_new_window(&item);
                 calls.pending.push(self.pending_call(&item));
                 if calls.newest_runs() {
                     calls.waiting.push_back(calls.pending.len() - 1);

@@ -9,6 +9,7 @@ use crate::history::History;
 use crate::items::{self, Item};
 use crate::rollout::{self, TokenInfo};
 use crate::session::{Baseline, Session, Window};
+use crate::token_budget::Said;
 use crate::tokens::{Usage, estimate_text};
 use crate::turn::Turn;
 
@@ -22,9 +23,19 @@ impl Session {
             response_id,
             model_hash,
         } = replacement;
+        let previous = std::mem::replace(&mut self.window.id, self.ports.ids.uuid());
+        self.window.previous = Some(previous.clone());
+        self.window.number += 1;
+        self.said = Said::default();
+        self.new_window_wished = false;
         if inject {
             let at = context_place(&kept);
-            let mut full = context::full(&self.settings, &self.profile, self.switched_model());
+            let mut full = context::full(
+                &self.settings,
+                &self.profile,
+                self.switched_model(),
+                &self.window_ids(),
+            );
             for item in &mut full {
                 self.prepare(item, &turn.id, false);
             }
@@ -42,15 +53,15 @@ impl Session {
                 item.meta.opaque = true;
                 item.meta.model_hash = model_hash;
             }
-            item.meta.mcp_attribution = true;
             kept.push(item);
+        }
+        if let Some(newest) = kept.last_mut() {
+            newest.meta.mcp_attribution = true;
         }
         if let Some(first) = kept.first_mut() {
             // Seen on 0.171.0; what the number means for a kept item is not known.
             first.meta.sampled_through = self.counters.sampled;
         }
-        let previous = std::mem::replace(&mut self.window.id, self.ports.ids.uuid());
-        self.window.number += 1;
         self.history = History::new(kept);
         let checkpoint = self.checkpoint(turn, response_id.as_deref(), &message, &previous);
         self.recorder.line("compacted", checkpoint, None);
@@ -124,7 +135,9 @@ impl Session {
             set("replacement_history_metadata", Value::Array(metadata));
             set("retained_context", self.retained_context());
         }
-        let Window { number, id, first } = &self.window;
+        let Window {
+            number, id, first, ..
+        } = &self.window;
         set("window_number", json!(number));
         set("first_window_id", json!(first));
         set("previous_window_id", json!(previous));

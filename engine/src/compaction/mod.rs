@@ -31,6 +31,7 @@ struct Due {
 }
 
 /// What a compaction puts in the place of the history.
+#[derive(Default)]
 struct Replacement {
     /// Kept items, oldest first.
     kept: Vec<Item>,
@@ -62,7 +63,7 @@ impl Session {
             due.asked = self.settings.with_model(switch.model);
             self.compact(turn, due).await?;
         }
-        if self.over_limit() {
+        if self.window_ends(turn) {
             let due = self.due("auto", "context_limit", "pre_turn", inject);
             self.compact(turn, due).await?;
         }
@@ -122,11 +123,13 @@ impl Session {
                 Implementation::Local => self.replace_locally(turn, &due).await,
                 Implementation::RemoteV1 => self.replace_by_endpoint(turn, &due).await,
                 Implementation::RemoteV2 => self.replace_remotely(turn, &due).await,
+                Implementation::NewWindow => Ok(Replacement::default()),
             }
         }
         .instrument(span)
         .await?;
-        self.install(turn, replacement, due.inject);
+        let new_window = due.metadata.implementation == Implementation::NewWindow;
+        self.install(turn, replacement, due.inject || new_window);
         self.announce_compaction(turn, id);
         if local && self.profile.warns_after_compaction {
             self.ports.observer.event(Event::Warning {

@@ -118,6 +118,33 @@ pub(crate) fn window(site: &Site<'_>, value: &Value, state: &mut State) -> Optio
     )
 }
 
+/// Ids in the text of a `<context_window>` fragment, one a line behind `id: `.
+pub(crate) fn window_text(site: &Site<'_>, value: &Value, state: &mut State) -> Option<Value> {
+    const MARK: &str = "urrent context window id: ";
+    let raw = value.as_str()?;
+    if site.key != "text" || !raw.contains(MARK) {
+        return None;
+    }
+    let mut out = String::new();
+    for (number, line) in super::text::plain(raw, &state.places)
+        .split('\n')
+        .enumerate()
+    {
+        if number > 0 {
+            out.push('\n');
+        }
+        match line.split_once("id: ").filter(|(_, id)| is_uuid(id)) {
+            Some((before, id)) => {
+                out.push_str(before);
+                out.push_str("id: ");
+                out.push_str(&state.ids.name(id, "window"));
+            }
+            None => out.push_str(line),
+        }
+    }
+    Some(out.into())
+}
+
 /// Ids of items. An id of no known form stays as it is: the script made it.
 pub(crate) fn item(site: &Site<'_>, value: &Value, state: &mut State) -> Option<Value> {
     let text = value.as_str()?;

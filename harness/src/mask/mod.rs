@@ -117,6 +117,11 @@ pub const MASKS: &[Mask] = &[
         apply: values::metadata,
     },
     Mask {
+        id: "window_text",
+        reason: "the context names thread and windows where there is a token budget",
+        apply: ids::window_text,
+    },
+    Mask {
         id: "content_length",
         reason: "follows from the body",
         apply: values::content_length,

@@ -1,0 +1,107 @@
+//! Token budget: a full window is replaced by a new one without asking the model, and the model is
+//! told where it stands (compaction.md §7).
+
+use serde_json::{Value, json};
+
+use crate::items;
+use crate::session::Session;
+use crate::turn::Turn;
+
+/// Feature `token_budget`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TokenBudget {
+    /// Tokens left at which the model is reminded, once in a window.
+    pub reminder_threshold: Option<i64>,
+    /// Text of the reminder; `{n_remaining}` stands for the tokens left.
+    pub reminder_template: Option<String>,
+    /// Prompt that is added at the limit, once in a window, before the window ends (0.164+).
+    pub fallback_prompt: Option<String>,
+    /// Tokens above the limit at which a window with such a prompt ends.
+    pub fallback_buffer: i64,
+}
+
+/// What was said in the running window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Said {
+    /// The model was reminded.
+    pub reminder: bool,
+    /// The fallback prompt was added.
+    pub fallback: bool,
+}
+
+/// Tool that starts a new window.
+pub(crate) const NEW_CONTEXT: &str = "new_context";
+/// Its output.
+pub(crate) const NEW_CONTEXT_OUTPUT: &str =
+    "A new context window will start without summarizing conversation history.";
+
+/// The tools that come with a token budget.
+pub(crate) fn tools() -> [Value; 2] {
+    let tool = |name: &str, description: &str| {
+        json!({
+            "type": "function",
+            "name": name,
+            "description": description,
+            "strict": false,
+            "parameters": {"type": "object", "properties": {}, "additionalProperties": false},
+        })
+    };
+    [
+        tool(
+            NEW_CONTEXT,
+            "Start a new context window. Does not clear, reset, or otherwise affect environment \
+             state.",
+        ),
+        tool(
+            "get_context_remaining",
+            "Get the remaining tokens in the current context window.",
+        ),
+    ]
+}
+
+impl Session {
+    /// Whether the window ends now: the model wished it, or the limit is reached. A fallback prompt
+    /// comes first and moves the limit by its buffer.
+    pub(crate) fn window_ends(&mut self, turn: &Turn) -> bool {
+        if self.new_window_wished {
+            return true;
+        }
+        let over = self.over_limit();
+        let (Some(budget), Some(limit)) = (
+            self.settings.token_budget.clone(),
+            self.settings.total_limit(),
+        ) else {
+            return over;
+        };
+        let total = self.total_tokens();
+        if let Some(prompt) = budget.fallback_prompt.filter(|_| over) {
+            if !std::mem::replace(&mut self.said.fallback, true) {
+                self.note_budget(turn, "compaction.auto_fallback_prompt", &prompt);
+            }
+            return total >= limit + budget.fallback_buffer;
+        }
+        let left = limit - total;
+        if !over
+            && budget.reminder_threshold.is_some_and(|at| left <= at)
+            && let Some(template) = budget.reminder_template
+            && !std::mem::replace(&mut self.said.reminder, true)
+        {
+            let text = template.replace("{n_remaining}", &left.to_string());
+            self.note_budget(turn, "token_budget.reminder", &text);
+        }
+        over
+    }
+
+    fn note_budget(&mut self, turn: &Turn, kind: &str, text: &str) {
+        let content = vec![json!({"type": "input_text", "text": text})];
+        let mut item = items::message("developer", None, content);
+        item.passthrough
+            .insert("content_item_kinds".to_owned(), json!([kind]));
+        item.passthrough.insert(
+            "content_item_metadata".to_owned(),
+            json!([{"provenance": {"type": "harness", "hook": false}}]),
+        );
+        self.prepare(&mut item, &turn.id, true);
+        self.commit(item);
+    }
+}
