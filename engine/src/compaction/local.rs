@@ -7,7 +7,6 @@ use super::{Due, Replacement, assistant_text};
 use crate::error::{Failure, FailureKind};
 use crate::history::History;
 use crate::items::{self, Item};
-use crate::ports::StreamStep;
 use crate::profile::CompactionRetries;
 use crate::request::Purpose;
 use crate::session::Session;
@@ -118,23 +117,9 @@ impl Session {
         debug!(items = prompt.len(), "asking for a summary");
         let mut stream = self.open(request).await?;
         self.tell_limits();
-        let inbox = self.inbox();
         let mut outputs = Vec::new();
         loop {
-            if inbox.is_interrupted() {
-                return Err(Failure::interrupted());
-            }
-            let step = tokio::select! {
-                biased;
-                () = inbox.changed() => continue,
-                step = stream.next() => step,
-            };
-            let event = match step {
-                StreamStep::Event(event) => event,
-                StreamStep::End(end) => {
-                    return Err(Failure::from_end(&end, &self.settings, &self.profile));
-                }
-            };
+            let event = self.compaction_event(stream.as_mut()).await?;
             match event["type"].as_str() {
                 Some("response.output_item.done") => {
                     if let Some(item) = items::from_json(&event["item"], &self.profile) {
@@ -147,15 +132,6 @@ impl Session {
                 }
                 Some("response.completed") => {
                     return Ok(self.take_answer(turn, due, &event["response"], outputs));
-                }
-                Some("response.failed") => {
-                    return Err(Failure::from_failed(&event["response"], &self.profile));
-                }
-                Some("response.incomplete") => {
-                    if self.profile.incomplete_is_final {
-                        self.emit_token_count();
-                    }
-                    return Err(Failure::from_incomplete(&event["response"], &self.profile));
                 }
                 _ => {}
             }

@@ -16,6 +16,7 @@ use tracing::{Instrument, debug, info_span};
 use crate::error::Failure;
 use crate::events::Event;
 use crate::items::Item;
+use crate::ports::{EventStream, StreamStep};
 use crate::request::CompactionMetadata;
 use crate::session::Session;
 use crate::settings::{Implementation, Settings};
@@ -137,6 +138,39 @@ impl Session {
             });
         }
         Ok(())
+    }
+
+    /// The next event of an answer; an end, a failure and an interrupt are failures.
+    async fn compaction_event(&mut self, stream: &mut dyn EventStream) -> Result<Value, Failure> {
+        let inbox = self.inbox();
+        loop {
+            if inbox.is_interrupted() {
+                return Err(Failure::interrupted());
+            }
+            let step = tokio::select! {
+                biased;
+                () = inbox.changed() => continue,
+                step = stream.next() => step,
+            };
+            let event = match step {
+                StreamStep::Event(event) => event,
+                StreamStep::End(end) => {
+                    return Err(Failure::from_end(&end, &self.settings, &self.profile));
+                }
+            };
+            return match event["type"].as_str() {
+                Some("response.failed") => {
+                    Err(Failure::from_failed(&event["response"], &self.profile))
+                }
+                Some("response.incomplete") => {
+                    if self.profile.incomplete_is_final {
+                        self.emit_token_count();
+                    }
+                    Err(Failure::from_incomplete(&event["response"], &self.profile))
+                }
+                _ => Ok(event),
+            };
+        }
     }
 
     fn announce_compaction(&mut self, turn: &Turn, id: String) {

@@ -9,7 +9,6 @@ use crate::context;
 use crate::error::{Failure, FailureKind};
 use crate::history::History;
 use crate::items::{self, Item};
-use crate::ports::StreamStep;
 use crate::request::Purpose;
 use crate::session::Session;
 use crate::settings::Settings;
@@ -59,24 +58,10 @@ impl Session {
         let request = self.build_for(&due.asked, turn, &purpose, &prompt, None);
         debug!(items = prompt.len(), "asking for an opaque item");
         let mut stream = self.open_with(turn, request).await?;
-        let inbox = self.inbox();
         let mut found: Vec<Item> = Vec::new();
         let mut outputs = 0_usize;
         loop {
-            if inbox.is_interrupted() {
-                return Err(Failure::interrupted());
-            }
-            let step = tokio::select! {
-                biased;
-                () = inbox.changed() => continue,
-                step = stream.next() => step,
-            };
-            let event = match step {
-                StreamStep::Event(event) => event,
-                StreamStep::End(end) => {
-                    return Err(Failure::from_end(&end, &self.settings, &self.profile));
-                }
-            };
+            let event = self.compaction_event(stream.as_mut()).await?;
             match event["type"].as_str() {
                 Some("response.output_item.done") => {
                     let item = items::from_json(&event["item"], &self.profile);
@@ -88,15 +73,6 @@ impl Session {
                 Some("response.completed") => {
                     let response = &event["response"];
                     return self.take_opaque(turn, response, found, outputs);
-                }
-                Some("response.failed") => {
-                    return Err(Failure::from_failed(&event["response"], &self.profile));
-                }
-                Some("response.incomplete") => {
-                    if self.profile.incomplete_is_final {
-                        self.emit_token_count();
-                    }
-                    return Err(Failure::from_incomplete(&event["response"], &self.profile));
                 }
                 _ => {}
             }
