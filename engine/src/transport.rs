@@ -144,20 +144,28 @@ impl Session {
         Ok(stream)
     }
 
+    /// Lets the pause before the same request pass and counts it; the failure where it is not sent
+    /// again.
+    fn before_repeat(
+        &self,
+        failure: &HttpFailure,
+        path: &str,
+        attempt: u64,
+    ) -> Result<u64, Failure> {
+        let failure = Failure::from_http(failure, &self.settings, &self.profile, path);
+        if attempt >= self.settings.request_max_retries || !failure.repeats_request() {
+            return Err(failure);
+        }
+        self.ports.clock.wait(backoff_ms(attempt + 1));
+        Ok(attempt + 1)
+    }
+
     async fn open_plain(&mut self, request: Request) -> Result<Box<dyn EventStream>, Failure> {
         let mut attempt = 0;
         loop {
             match self.ports.sampler.sample(request.clone()).await {
                 Ok(stream) => return Ok(stream),
-                Err(failure) => {
-                    let failure =
-                        Failure::from_http(&failure, &self.settings, &self.profile, request.path);
-                    if attempt >= self.settings.request_max_retries || !failure.repeats_request() {
-                        return Err(failure);
-                    }
-                    attempt += 1;
-                    self.ports.clock.wait(backoff_ms(attempt));
-                }
+                Err(failure) => attempt = self.before_repeat(&failure, request.path, attempt)?,
             }
         }
     }
@@ -181,15 +189,7 @@ impl Session {
         loop {
             match self.ports.sampler.post(request.clone()).await {
                 Ok(answer) => return Ok(answer),
-                Err(failure) => {
-                    let failure =
-                        Failure::from_http(&failure, &self.settings, &self.profile, request.path);
-                    if attempt >= self.settings.request_max_retries || !failure.repeats_request() {
-                        return Err(failure);
-                    }
-                    attempt += 1;
-                    self.ports.clock.wait(backoff_ms(attempt));
-                }
+                Err(failure) => attempt = self.before_repeat(&failure, request.path, attempt)?,
             }
         }
     }
