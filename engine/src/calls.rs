@@ -17,6 +17,8 @@ use crate::turn::Turn;
 
 /// Output of a call that the client refused.
 const REFUSED: &str = "dynamic tool request failed";
+/// Output of a call that a used up session budget kept from starting (0.171).
+const NOT_DISPATCHED: &str = "aborted before dispatch";
 /// Output of a call that was cancelled (0.164+).
 const CANCELLED: &str = "dynamic tool call was cancelled before receiving a response";
 
@@ -53,10 +55,17 @@ impl Calls {
             .last()
             .is_some_and(|call| call.output.is_none() && !call.done)
     }
+
+    /// Calls that did not start never will.
+    pub(crate) fn give_up(&mut self) {
+        for index in self.waiting.drain(..) {
+            self.pending[index].done = true;
+            self.pending[index].output = Some(json!(NOT_DISPATCHED));
+        }
+    }
 }
 
 impl Session {
-    /// What becomes of a function call: a fixed output, or a question to the client.
     /// Whether the call is the built-in one that starts a new window.
     pub(crate) fn wishes_new_window(&self, item: &Item) -> bool {
         let plain = !item.payload.contains_key("namespace");
@@ -64,6 +73,7 @@ impl Session {
         self.settings.token_budget.is_some() && plain && name == Some(NEW_CONTEXT)
     }
 
+    /// What becomes of a function call: a fixed output, or a question to the client.
     pub(crate) fn pending_call(&self, item: &Item) -> Pending {
         let text = |key: &str| {
             item.payload

@@ -207,8 +207,8 @@ fn model_switch_fragment(model: &Model) -> Fragment {
         kind: "model_switch.instructions",
         provenance: harness(),
         text: format!(
-            "<model_switch>\nThe user was previously using a different model. Please continue the \
-             conversation according to the following instructions:\n\n{}\n</model_switch>",
+            "<model_switch>\n{}\n\n{}\n</model_switch>",
+            texts::MODEL_SWITCH,
             model.base_instructions
         ),
     }

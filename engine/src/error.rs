@@ -57,6 +57,8 @@ pub enum FailureKind {
     Rejected,
     /// An answer broke its contract, or a bound of this engine was hit.
     Fatal,
+    /// The budget of the session is used up.
+    SessionBudget,
     /// The turn was interrupted.
     Interrupted,
 }
@@ -86,6 +88,11 @@ impl Failure {
     /// The failure of an interrupted turn.
     pub(crate) fn interrupted() -> Self {
         Self::new(FailureKind::Interrupted, "")
+    }
+
+    /// The budget of the session is used up.
+    pub(crate) fn budget(message: &str) -> Self {
+        Self::new(FailureKind::SessionBudget, message)
     }
 
     /// An answer broke its contract.
@@ -280,6 +287,7 @@ impl Failure {
             | FailureKind::RateLimited
             | FailureKind::Rejected
             | FailureKind::Fatal
+            | FailureKind::SessionBudget
             | FailureKind::Interrupted => false,
         }
     }
@@ -303,6 +311,7 @@ impl Failure {
             | FailureKind::Overloaded
             | FailureKind::Rejected
             | FailureKind::Fatal
+            | FailureKind::SessionBudget
             | FailureKind::Interrupted => false,
         }
     }
@@ -326,6 +335,7 @@ impl Failure {
             | FailureKind::RateLimited
             | FailureKind::Rejected
             | FailureKind::Fatal
+            | FailureKind::SessionBudget
             | FailureKind::Interrupted => None,
         };
         json!({"responseStreamDisconnected": {"httpStatusCode": status}})
@@ -341,6 +351,7 @@ impl Failure {
             }
             FailureKind::UsageLimit | FailureKind::PlanLimit => json!("usageLimitExceeded"),
             FailureKind::Overloaded => json!("serverOverloaded"),
+            FailureKind::SessionBudget => json!("sessionBudgetExceeded"),
             FailureKind::RateLimited => json!("rateLimitExceeded"),
             FailureKind::ConnectionRefused => {
                 json!({"httpConnectionFailed": {"httpStatusCode": null}})

@@ -30,6 +30,7 @@ pub mod request;
 pub mod rollout;
 pub mod rollout_read;
 pub mod session;
+pub mod session_budget;
 pub mod settings;
 mod shape;
 pub mod texts;

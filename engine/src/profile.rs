@@ -110,6 +110,11 @@ pub struct Profile {
     pub keeps_text_after_interrupted_pre_turn: bool,
     /// `task_complete` carries the error (row 32).
     pub error_in_task_complete: bool,
+    /// A session budget shows parts of tokens (session_budget.fraction).
+    pub budget_shows_fractions: bool,
+    /// A session budget that was passed stops the turn: no call starts, no request is sent, a
+    /// compaction is installed first (session_budget.stops).
+    pub budget_stops_turns: bool,
     /// A warning follows each compaction (row 48).
     pub warns_after_compaction: bool,
     /// Tool outputs carry their own cut limit (history.md §3).
@@ -207,6 +212,8 @@ impl Profile {
             keeps_text_after_failed_pre_turn: false,
             keeps_text_after_interrupted_pre_turn: false,
             error_in_task_complete: false,
+            budget_shows_fractions: false,
+            budget_stops_turns: false,
             warns_after_compaction: true,
             output_limit_override: false,
             always_parallel: false,
@@ -304,6 +311,8 @@ impl Profile {
             reads_full_window_of_400: true,
             anchors_without_id: true,
             names_deferred_tools: true,
+            budget_shows_fractions: true,
+            budget_stops_turns: true,
             ..Self::v164()
         }
     }

@@ -16,6 +16,7 @@ use crate::items::{self, Item, Retained};
 use crate::ports::{Inbox, Ports};
 use crate::profile::Profile;
 use crate::rollout::{self, Recorder, TokenInfo};
+use crate::session_budget::BudgetUse;
 use crate::settings::{Model, Settings};
 use crate::token_budget::Said;
 use crate::tokens::Usage;
@@ -132,6 +133,8 @@ pub struct Session {
     attribution_due: bool,
     /// What the model was told of its budget in this window.
     pub(crate) said: Said,
+    /// What was used of the session's budget.
+    pub(crate) budget_use: BudgetUse,
     /// The model asked for a new window.
     pub(crate) new_window_wished: bool,
     /// Model of the newest turn whose context was recorded.
@@ -209,6 +212,7 @@ impl Session {
             history_initialization: "new",
             attribution_due: true,
             said: Said::default(),
+            budget_use: BudgetUse::default(),
             new_window_wished: false,
             previous_model: None,
             prefill: None,
@@ -601,7 +605,8 @@ impl Session {
         self.report_usage();
     }
 
-    fn report_usage(&self) {
+    /// Tells the client the counts, as the opening of a thread that its process holds does.
+    pub fn report_usage(&self) {
         if let Some(info) = &self.info {
             self.ports.observer.event(Event::TokenUsage {
                 total: info.total.client(&self.profile),
@@ -640,6 +645,7 @@ impl Session {
     pub(crate) fn record_thread_usage(&mut self, usage: Usage, turn: &str, response_id: &str) {
         self.turn_usage.add(usage);
         self.thread_usage.add(usage);
+        self.spend(usage);
         if self.profile.usage_records {
             let record = json!({
                 "thread_id": self.thread,

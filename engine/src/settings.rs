@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::profile::Profile;
+use crate::session_budget::SessionBudget;
 use crate::token_budget::TokenBudget;
 
 /// Settings of a thread. Token numbers are the provider's tokens.
@@ -58,6 +59,8 @@ pub struct Settings {
     pub base_instructions: Option<String>,
     /// Feature `token_budget`; without it windows are compacted.
     pub token_budget: Option<TokenBudget>,
+    /// Budget of the session, if it has one.
+    pub session_budget: Option<SessionBudget>,
     /// Base instructions of the model that the thread began with; set by the session.
     pub thread_base: Option<String>,
     /// `remote_compaction` of the provider's capabilities: `v2` or not at all (0.164+).

@@ -30,6 +30,19 @@ This turn was stopped by the user before it came to its end. Commands that were 
 run, and tool calls that were cut off may have taken effect in part. \
 See what stands, then go on.\n</turn_aborted>";
 
+/// Developer item recorded when a used up session budget stops a turn (0.171).
+pub const TURN_STOPPED: &str = "\
+<turn_aborted>\n\
+This turn was stopped by the harness before it came to its end. Commands that were started may \
+still run, and tool calls that were cut off may have taken effect in part. \
+See what stands now.\n</turn_aborted>";
+
+/// Opening of the developer item for a model that takes over from another one; its base
+/// instructions follow.
+pub const MODEL_SWITCH: &str = "\
+Up to here another model has worked on this thread for its user. From now on you take it over and \
+these instructions hold:";
+
 /// Permissions of `danger-full-access` with approval `never`.
 pub const PERMISSIONS_DANGER_NEVER: &str = "\
 <permissions instructions>\n\
@@ -85,10 +98,8 @@ pub struct KnownText {
     pub ours: &'static str,
     /// SHA-1 of the real text, in hex.
     pub real_sha1: &'static str,
-    /// Sent by 0.144.6 alone.
-    pub old_only: bool,
-    /// Sent by 0.164 and later alone.
-    pub new_only: bool,
+    /// Versions that send it, as a Cargo requirement.
+    pub versions: &'static str,
 }
 
 /// Every fixed text longer than a line.
@@ -97,71 +108,73 @@ pub const KNOWN: &[KnownText] = &[
         id: "compaction_prompt",
         ours: COMPACTION_PROMPT,
         real_sha1: "7aa759e57c6db2dbfaf11aae4ce47d4738b9dab3",
-        old_only: false,
-        new_only: false,
+        versions: "*",
     },
     KnownText {
         id: "summary_prefix",
         ours: SUMMARY_PREFIX,
         real_sha1: "eedd815901ea779331baed05d2ea14ead2813186",
-        old_only: false,
-        new_only: false,
+        versions: "*",
     },
     KnownText {
         id: "turn_aborted",
         ours: TURN_ABORTED,
         real_sha1: "ecfbe67f4014cb2a62364fed920de0b447e2c779",
-        old_only: false,
-        new_only: false,
+        versions: "*",
+    },
+    KnownText {
+        id: "turn_stopped",
+        ours: TURN_STOPPED,
+        real_sha1: "280a59b82cf4c4808143f750db3949cf8f2dc201",
+        versions: ">=0.171",
+    },
+    KnownText {
+        id: "model_switch",
+        ours: MODEL_SWITCH,
+        real_sha1: "b903b944dc826e112c89d95fb634ebeb2a942e8b",
+        versions: "*",
     },
     KnownText {
         id: "permissions_danger_never",
         ours: PERMISSIONS_DANGER_NEVER,
         real_sha1: "bef1f5c5b9a6814ced5cbe2d54453a568cabc294",
-        old_only: false,
-        new_only: false,
+        versions: "*",
     },
     KnownText {
         id: "permissions_read_only_never",
         ours: PERMISSIONS_READ_ONLY_NEVER,
         real_sha1: "fde40b589d8833c47058c644240578c05b7fa636",
-        old_only: false,
-        new_only: false,
+        versions: "*",
     },
     KnownText {
         id: "update_plan",
         ours: UPDATE_PLAN,
         real_sha1: "720c9f5021e7e32e3de6c377c2df0f5d45524f79",
-        old_only: true,
-        new_only: false,
+        versions: "<0.164",
     },
     KnownText {
         id: "view_image",
         ours: VIEW_IMAGE,
         real_sha1: "bd12cf309f2f0686e8edc82b1a6b37c62d399278",
-        old_only: true,
-        new_only: false,
+        versions: "<0.164",
     },
     KnownText {
         id: "compaction_warning",
         ours: COMPACTION_WARNING,
         real_sha1: "ab5f5031134e0f027f5376dd05535976f5b8517f",
-        old_only: true,
-        new_only: false,
+        versions: "<0.164",
     },
     KnownText {
         id: "content_filter_guidance",
         ours: CONTENT_FILTER_GUIDANCE,
         real_sha1: "1a49ab108cfa7080cbeb9c6f020ab9a23748e487",
-        old_only: false,
-        new_only: true,
+        versions: ">=0.164",
     },
     KnownText {
         id: "rerouted_warning",
         ours: REROUTED_WARNING,
         real_sha1: "484ea8111897e5e3813c2498214d1e5a12b53953",
-        old_only: false,
-        new_only: false,
+        versions: "*",
     },
 ];
 
@@ -185,6 +198,8 @@ mod tests {
                 ("compaction_prompt", 426, 435),
                 ("summary_prefix", 399, 399),
                 ("turn_aborted", 226, 228),
+                ("turn_stopped", 221, 223),
+                ("model_switch", 122, 122),
                 ("permissions_danger_never", 362, 365),
                 ("permissions_read_only_never", 341, 344),
                 ("update_plan", 157, 160),

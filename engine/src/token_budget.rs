@@ -3,7 +3,6 @@
 
 use serde_json::{Value, json};
 
-use crate::items;
 use crate::session::Session;
 use crate::turn::Turn;
 
@@ -76,7 +75,12 @@ impl Session {
         let total = self.total_tokens();
         if let Some(prompt) = budget.fallback_prompt.filter(|_| over) {
             if !std::mem::replace(&mut self.said.fallback, true) {
-                self.note_budget(turn, "compaction.auto_fallback_prompt", &prompt);
+                self.record_note(
+                    turn,
+                    "developer",
+                    "compaction.auto_fallback_prompt",
+                    &prompt,
+                );
             }
             return total >= limit + budget.fallback_buffer;
         }
@@ -87,21 +91,8 @@ impl Session {
             && !std::mem::replace(&mut self.said.reminder, true)
         {
             let text = template.replace("{n_remaining}", &left.to_string());
-            self.note_budget(turn, "token_budget.reminder", &text);
+            self.record_note(turn, "developer", "token_budget.reminder", &text);
         }
         over
-    }
-
-    fn note_budget(&mut self, turn: &Turn, kind: &str, text: &str) {
-        let content = vec![json!({"type": "input_text", "text": text})];
-        let mut item = items::message("developer", None, content);
-        item.passthrough
-            .insert("content_item_kinds".to_owned(), json!([kind]));
-        item.passthrough.insert(
-            "content_item_metadata".to_owned(),
-            json!([{"provenance": {"type": "harness", "hook": false}}]),
-        );
-        self.prepare(&mut item, &turn.id, true);
-        self.commit(item);
     }
 }

@@ -129,8 +129,13 @@ impl Session {
                 self.record_user(turn, &parts, order);
             }
             turn.last_agent_message = None;
+            self.remind_of_budget(turn);
+            if self.profile.budget_stops_turns {
+                self.check_budget()?;
+            }
             let span = info_span!("sampling", number);
             let sampled = self.sample(turn).instrument(span).await?;
+            self.check_budget()?;
             let follow_up = sampled.needs_follow_up || self.inbox.has_steer();
             if follow_up && self.window_ends(turn) {
                 if instant {
@@ -222,6 +227,9 @@ impl Session {
         };
         let read = self.read_stream(turn, stream.as_mut(), &mut calls).await;
         drop(stream);
+        if self.profile.budget_stops_turns && self.check_budget().is_err() {
+            calls.give_up();
+        }
         let interrupted = !self.finish_calls(turn, &mut calls).await;
         // Over HTTP every answer tells the limits of the plan, and the count is told again.
         let completed = matches!(&read, Ok(end) if end.completed);
@@ -285,7 +293,9 @@ impl Session {
             if inbox.is_interrupted() || (self.instant_interrupt() && inbox.take_cut()) {
                 return Ok(StreamEnd::left());
             }
-            self.start_waiting(calls);
+            if !self.budget_holds_calls() {
+                self.start_waiting(calls);
+            }
             let step = tokio::select! {
                 biased;
                 () = inbox.changed() => continue,
@@ -391,7 +401,13 @@ impl Session {
                 self.record_aborted(turn);
                 TurnEnd::Interrupted
             }
-            Err(failure) => TurnEnd::Failed(failure),
+            Err(failure) => {
+                if failure.kind == FailureKind::SessionBudget && self.profile.budget_stops_turns {
+                    let text = texts::TURN_STOPPED;
+                    self.record_note(turn, "developer", "generic.turn_aborted", text);
+                }
+                TurnEnd::Failed(failure)
+            }
         };
         if let Some(socket) = &turn.socket {
             self.socket.replace(socket);
@@ -458,18 +474,7 @@ impl Session {
     }
 
     fn record_aborted(&mut self, turn: &Turn) {
-        let content = vec![json!({"type": "input_text", "text": texts::TURN_ABORTED})];
-        let mut item = items::message("user", None, content);
-        item.passthrough.insert(
-            "content_item_kinds".to_owned(),
-            json!(["generic.turn_aborted"]),
-        );
-        item.passthrough.insert(
-            "content_item_metadata".to_owned(),
-            json!([{"provenance": {"type": "harness", "hook": false}}]),
-        );
-        self.prepare(&mut item, &turn.id, true);
-        self.commit(item);
+        self.record_note(turn, "user", "generic.turn_aborted", texts::TURN_ABORTED);
     }
 }
 

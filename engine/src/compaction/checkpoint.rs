@@ -27,6 +27,7 @@ impl Session {
         self.window.previous = Some(previous.clone());
         self.window.number += 1;
         self.said = Said::default();
+        self.budget_use.begin_window();
         self.new_window_wished = false;
         if inject {
             let at = context_place(&kept);

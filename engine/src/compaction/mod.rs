@@ -129,6 +129,16 @@ impl Session {
         }
         .instrument(span)
         .await?;
+        let in_budget = match due.metadata.implementation {
+            Implementation::Local => self.check_budget(),
+            Implementation::RemoteV1 | Implementation::RemoteV2 => {
+                self.check_budget().map_err(Failure::in_remote_compaction)
+            }
+            Implementation::NewWindow => Ok(()),
+        };
+        if !self.profile.budget_stops_turns {
+            in_budget.clone()?;
+        }
         let new_window = due.metadata.implementation == Implementation::NewWindow;
         self.install(turn, replacement, due.inject || new_window);
         self.announce_compaction(turn, id);
@@ -137,7 +147,7 @@ impl Session {
                 message: crate::texts::COMPACTION_WARNING.to_owned(),
             });
         }
-        Ok(())
+        in_budget
     }
 
     /// The next event of an answer; an end, a failure and an interrupt are failures.

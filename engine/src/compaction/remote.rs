@@ -172,7 +172,7 @@ fn is_kept_by_endpoint(item: &Item) -> bool {
 impl Failure {
     /// The same failure of a remote compaction; an interrupt stays as it is. A window that was too
     /// small for it does not count as full.
-    fn in_remote_compaction(mut self) -> Self {
+    pub(super) fn in_remote_compaction(mut self) -> Self {
         if self.kind != FailureKind::Interrupted {
             self.message = format!("Error running remote compact task: {}", self.message);
         }

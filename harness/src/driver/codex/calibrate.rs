@@ -7,10 +7,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use engine::texts::{KNOWN, KnownText};
+use semver::{Version, VersionReq};
 use serde_json::{Value, json};
 use sha1::{Digest as _, Sha1};
 
-use super::home::Family;
 use super::install::{Binary, cache_dir, hex};
 use super::pool::Pool;
 use crate::driver::NoVerdict;
@@ -23,6 +23,8 @@ use crate::texts::{Calibration, Pair};
 
 /// The summary that the plan scripts; the prefix is what stands before it.
 const SUMMARY: &str = "calibration summary";
+/// Budget of the plan's session, in tokens; its last response alone uses it up.
+const BUDGET: u64 = 50_000;
 
 /// The stored calibration of a binary; the first call runs the binary.
 pub(super) async fn load_or_make(binary: &Binary) -> Result<Calibration, NoVerdict> {
@@ -30,7 +32,7 @@ pub(super) async fn load_or_make(binary: &Binary) -> Result<Calibration, NoVerdi
     if let Some(stored) = fs::read_to_string(&path)
         .ok()
         .and_then(|text| serde_json::from_str(&text).ok())
-        .filter(|stored| is_complete(stored, Family::of(&binary.version)))
+        .filter(|stored| is_complete(stored, &binary.version))
     {
         return Ok(refresh(stored));
     }
@@ -81,8 +83,8 @@ pub async fn calibrate(binary: &Binary) -> Result<Calibration, NoVerdict> {
             .collect();
         return Err(failed(binary, &list.join("; ")));
     }
-    let calibration = extract(&outcome.recording, Family::of(&binary.version))
-        .map_err(|why| failed(binary, &why))?;
+    let calibration =
+        extract(&outcome.recording, &binary.version).map_err(|why| failed(binary, &why))?;
     let path = stored_at(binary)?;
     let text = serde_json::to_string_pretty(&calibration).expect("strings serialise");
     if let Some(folder) = path.parent() {
@@ -105,19 +107,17 @@ fn failed(binary: &Binary, why: &str) -> NoVerdict {
 }
 
 /// Whether every text that the family sends was learned: one may have been added to the list.
-fn is_complete(stored: &Calibration, family: Family) -> bool {
+fn is_complete(stored: &Calibration, version: &str) -> bool {
     KNOWN
         .iter()
-        .filter(|known| is_sent(known, family))
+        .filter(|known| is_sent(known, version))
         .all(|known| stored.pairs.iter().any(|pair| pair.id == known.id))
 }
 
-/// Whether a family sends a text at all.
-fn is_sent(known: &KnownText, family: Family) -> bool {
-    match family {
-        Family::Old => !known.new_only,
-        Family::New => !known.old_only,
-    }
+/// Whether a version sends a text at all.
+fn is_sent(known: &KnownText, version: &str) -> bool {
+    let versions = VersionReq::parse(known.versions).expect("a test parses each requirement");
+    Version::parse(version).is_ok_and(|version| versions.matches(&version))
 }
 
 /// Our wording may have changed since the texts were stored.
@@ -131,7 +131,7 @@ fn refresh(mut stored: Calibration) -> Calibration {
 }
 
 /// Finds every known text among the strings of the requests and the warnings.
-fn extract(recording: &Recording, family: Family) -> Result<Calibration, String> {
+fn extract(recording: &Recording, version: &str) -> Result<Calibration, String> {
     let mut texts: Vec<String> = recording
         .events
         .iter()
@@ -151,11 +151,21 @@ fn extract(recording: &Recording, family: Family) -> Result<Calibration, String>
         strings(&body["input"], &mut texts);
         strings(&body["tools"], &mut texts);
     }
-    let prefixes: Vec<String> = texts
+    // What stops a thread for good is in the rollout alone.
+    for line in recording.rollouts.iter().flat_map(|file| file.text.lines()) {
+        let record: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
+        strings(&record, &mut texts);
+    }
+    let before_summary = |text: &str| Some(text.strip_suffix(SUMMARY)?.strip_suffix('\n')?.into());
+    let of_switch = |text: &str| {
+        let rest = text.strip_prefix("<model_switch>\n")?;
+        Some(rest.split_once("\n\n")?.0.to_owned())
+    };
+    let parts: Vec<String> = texts
         .iter()
-        .filter_map(|text| Some(text.strip_suffix(SUMMARY)?.strip_suffix('\n')?.to_owned()))
+        .filter_map(|text| before_summary(text).or_else(|| of_switch(text)))
         .collect();
-    texts.extend(prefixes);
+    texts.extend(parts);
     let mut pairs = Vec::new();
     for known in KNOWN {
         let found = texts
@@ -163,7 +173,7 @@ fn extract(recording: &Recording, family: Family) -> Result<Calibration, String>
             .find(|text| hex(&Sha1::digest(text)) == known.real_sha1);
         match found {
             Some(real) => pairs.push(pair(known, real)?),
-            None if !is_sent(known, family) => {}
+            None if !is_sent(known, version) => {}
             None => {
                 return Err(format!(
                     "the text `{}` is not the one that is known ({} bytes, SHA-1 {})",
@@ -203,8 +213,9 @@ fn strings(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// A compaction, a change of the sandbox, an interrupted turn, and a response that the content
-/// filter stopped, asked again and answered by another model.
+/// A compaction, a change of the sandbox, an interrupted turn, a response that the content filter
+/// stopped, asked again and answered by another model, a change of the model, and a response that
+/// uses up the session's budget.
 fn plan() -> Plan {
     let read_only = Overrides {
         sandbox: Some("read-only".to_owned()),
@@ -240,12 +251,29 @@ fn plan() -> Plan {
         headers.push(("openai-model".to_owned(), "another-model".to_owned()));
     }
     filtered.replies.push(rerouted);
+    let other = Overrides {
+        model: Some("other".to_owned()),
+        ..Overrides::default()
+    };
+    let switched = step(7, user("six", other), say("six", "six"));
+    let mut last = step(
+        8,
+        user("seven", Overrides::default()),
+        reply("seven", answer("seven", BUDGET)),
+    );
+    last.ends = Some(Ends {
+        status: TurnStatus::Failed,
+        message: None,
+    });
+    let budget = json!({"enabled": true, "limit_tokens": BUDGET,
+        "reminder_at_remaining_tokens": [1]});
     Plan {
         id: "calibration".to_owned(),
-        models: vec![model()],
+        models: vec![model("main"), model("other")],
         config: ConfigSpec {
             stream_max_retries: 1,
             permissions_instructions: true,
+            features: vec![("rollout_budget".to_owned(), budget)],
             ..ConfigSpec::default()
         },
         tools: Vec::new(),
@@ -257,14 +285,16 @@ fn plan() -> Plan {
             interrupted,
             step(5, user("four", Overrides::default()), say("four", "four")),
             filtered,
+            switched,
+            last,
         ],
         expect: Expect::default(),
     }
 }
 
-fn model() -> ModelSpec {
+fn model(name: &str) -> ModelSpec {
     ModelSpec {
-        name: "main".to_owned(),
+        name: name.to_owned(),
         context_window: Some(100_000),
         max_context_window: Some(100_000),
         effective_context_window_percent: 95,
@@ -302,16 +332,19 @@ fn filtered() -> PlanReply {
 }
 
 fn say(label: &str, text: &str) -> PlanReply {
+    reply(label, answer(text, 100))
+}
+
+fn answer(text: &str, input_tokens: u64) -> Vec<Value> {
     let item = json!({"type": "message", "role": "assistant", "id": "msg_1",
         "content": [{"type": "output_text", "text": text}]});
-    let usage = json!({"input_tokens": 100, "input_tokens_details": null, "output_tokens": 0,
-        "output_tokens_details": null, "total_tokens": 100});
-    let events = vec![
+    let usage = json!({"input_tokens": input_tokens, "input_tokens_details": null,
+        "output_tokens": 0, "output_tokens_details": null, "total_tokens": input_tokens});
+    vec![
         json!({"type": "response.created", "response": {"id": "resp_1"}}),
         json!({"type": "response.output_item.done", "item": item}),
         json!({"type": "response.completed", "response": {"id": "resp_1", "usage": usage}}),
-    ];
-    reply(label, events)
+    ]
 }
 
 fn reply(label: &str, events: Vec<Value>) -> PlanReply {
@@ -330,5 +363,26 @@ fn reply(label: &str, events: Vec<Value>) -> PlanReply {
         tool_answers: Vec::new(),
         answer_order: None,
         request: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_names_the_versions_that_send_it() {
+        for known in KNOWN {
+            assert!(VersionReq::parse(known.versions).is_ok(), "{}", known.id);
+        }
+    }
+
+    #[test]
+    fn a_text_of_a_later_version_is_not_expected_of_an_earlier_one() {
+        let stopped = KNOWN.iter().find(|known| known.id == "turn_stopped");
+        let stopped = stopped.expect("it is in the list");
+        assert!(!is_sent(stopped, "0.164.0"));
+        assert!(is_sent(stopped, "0.171.0"));
+        assert!(!is_complete(&Calibration::default(), "0.164.0"));
     }
 }

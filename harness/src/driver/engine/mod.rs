@@ -3,6 +3,7 @@
 //! The driver lends the engine its ports (`ports.rs`) and plays the plan's steps. What differs from
 //! a real run is only where bytes come from; the recording has the same shape.
 
+mod budgets;
 mod ports;
 #[cfg(test)]
 mod replays;
@@ -16,7 +17,6 @@ use engine::ports::Ports;
 use engine::profile::{Profile, Version};
 use engine::session::{Remarks, Session};
 use engine::settings::{Model, Scope, Settings, Tool, Truncation};
-use engine::token_budget::TokenBudget;
 use engine::turn::TurnEnd;
 use serde_json::Value;
 
@@ -225,6 +225,12 @@ impl<'a> Run<'a> {
     }
 
     fn resume(&mut self, resume: &ResumeStep) {
+        let by_history = matches!(resume, ResumeStep::History(_));
+        if let Some(session) = self.session.as_mut().filter(|_| !by_history) {
+            // A process that was not stopped still holds the thread.
+            session.report_usage();
+            return;
+        }
         self.session = None;
         let session = match resume {
             ResumeStep::Id | ResumeStep::Path => {
@@ -376,7 +382,8 @@ fn settings(plan: &Plan) -> Settings {
         tool_output_token_limit: config.tool_output_token_limit,
         developer_instructions: config.developer_instructions.clone(),
         base_instructions: config.base_instructions.clone(),
-        token_budget: token_budget(config),
+        token_budget: budgets::token_budget(config),
+        session_budget: budgets::session_budget(config),
         thread_base: None,
         remote_compaction: config
             .extra
@@ -414,24 +421,6 @@ fn client_context(user: &UserStep) -> Vec<ClientContext> {
             text: text.clone(),
         })
         .collect()
-}
-
-/// Feature `token_budget`: `true`, or a mapping with `enabled`.
-fn token_budget(config: &ConfigSpec) -> Option<TokenBudget> {
-    let (_, value) = config
-        .features
-        .iter()
-        .find(|(key, _)| key == "token_budget")?;
-    let on = *value == true || value["enabled"] == true;
-    let text = |key: &str| value[key].as_str().map(str::to_owned);
-    on.then(|| TokenBudget {
-        reminder_threshold: value["reminder_threshold_tokens"].as_i64(),
-        reminder_template: text("reminder_message_template"),
-        fallback_prompt: text("auto_compact_fallback_prompt"),
-        fallback_buffer: value["auto_compact_fallback_buffer_tokens"]
-            .as_i64()
-            .unwrap_or(0),
-    })
 }
 
 /// A feature flag that the scenario sets.
