@@ -15,6 +15,8 @@ pub struct Recording {
     pub rollouts: Vec<RolloutFile>,
     /// Client events in order.
     pub events: Vec<ClientEvent>,
+    /// Rollout files that did not only grow between two steps.
+    pub rewrites: Vec<Rewrite>,
     /// What a mask needs to know of the run.
     pub places: Places,
 }
@@ -59,6 +61,49 @@ pub struct RolloutFile {
     pub name: String,
     /// Exact text.
     pub text: String,
+}
+
+/// A rollout file lost or changed bytes that it held before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rewrite {
+    /// Step behind which it was seen, from 1.
+    pub step: usize,
+    /// File name without its folder.
+    pub file: String,
+    /// First byte that is another one, or is gone.
+    pub byte: usize,
+}
+
+/// Looks at the rollout files behind every step.
+#[derive(Debug, Default)]
+pub struct Watch {
+    seen: Vec<RolloutFile>,
+    rewrites: Vec<Rewrite>,
+}
+
+impl Watch {
+    /// Compares the files with those of the last look. A file that is gone has lost byte 0.
+    pub fn look(&mut self, step: usize, files: &[RolloutFile]) {
+        for old in &self.seen {
+            let now = files.iter().find(|file| file.name == old.name);
+            let now = now.map_or(&[][..], |file| file.text.as_bytes());
+            let equal = old.text.bytes().zip(now).take_while(|(a, b)| a == *b);
+            let byte = equal.count();
+            if byte < old.text.len() {
+                self.rewrites.push(Rewrite {
+                    step,
+                    file: old.name.clone(),
+                    byte,
+                });
+            }
+        }
+        self.seen = files.to_vec();
+    }
+
+    /// What was found.
+    pub fn into_rewrites(self) -> Vec<Rewrite> {
+        self.rewrites
+    }
 }
 
 /// Places and names of this run that a mask replaces.
@@ -150,4 +195,33 @@ pub struct Finding {
     pub id: String,
     /// What, where, and what was expected; several lines are allowed.
     pub message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> RolloutFile {
+        RolloutFile {
+            name: "a".to_owned(),
+            text: text.to_owned(),
+        }
+    }
+
+    #[test]
+    fn growth_is_no_rewrite_and_every_other_change_is() {
+        let mut watch = Watch::default();
+        watch.look(1, &[file("one\n")]);
+        watch.look(2, &[file("one\ntwo\n")]);
+        assert_eq!(watch.rewrites, []);
+        watch.look(3, &[file("one\nTwo\nthree\n")]);
+        watch.look(4, &[file("one\n")]);
+        watch.look(5, &[]);
+        let found: Vec<(usize, usize)> = watch
+            .into_rewrites()
+            .iter()
+            .map(|rewrite| (rewrite.step, rewrite.byte))
+            .collect();
+        assert_eq!(found, [(3, 4), (4, 4), (5, 0)]);
+    }
 }

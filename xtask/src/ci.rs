@@ -13,8 +13,8 @@ use crate::run::{Counts, Ended, root, say, step};
 const ENGINE_CASES_MIN: &str = "1170";
 /// Fewest cases that one real version has to give a verdict on.
 const REAL_CASES_MIN: &str = "370";
-/// Perturbed variants drawn a version: a few leave their script on both sides.
-const VARIANTS: &str = "60";
+/// Perturbed variants a version that follow their script.
+const VARIANTS: &str = "50";
 /// Fewest variants a version that follow their script and are equal.
 const VARIANTS_MIN: u64 = 50;
 /// Drawn histories a version; by hand 300 were run.

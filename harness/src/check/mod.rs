@@ -19,6 +19,7 @@ mod own_ciphertext;
 mod pairing;
 mod permissions_in_force;
 mod replay;
+mod rollout_append_only;
 mod summary_source;
 mod tools_stable;
 mod usage_sums;
@@ -86,6 +87,11 @@ const ALL: &[Checker] = &[
         id: "ordinals",
         law: "rollout ordinals have neither gap nor repeat",
         run: ordinals::check,
+    },
+    Checker {
+        id: "rollout_append_only",
+        law: "a rollout file only grows",
+        run: rollout_append_only::check,
     },
     Checker {
         id: "call_order",

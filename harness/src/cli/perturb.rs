@@ -18,7 +18,8 @@ pub struct PerturbArgs {
     /// One seed.
     #[arg(long, conflicts_with = "seeds")]
     pub seed: Option<u64>,
-    /// Number of variants in all, dealt out over the scenarios, seeds counted from 0.
+    /// Number of variants that follow their script, dealt out over the scenarios, seeds counted
+    /// from 0; variants that leave it are compared on top.
     #[arg(long, value_name = "N")]
     pub seeds: Option<u64>,
     /// Real binary to compare with.
@@ -54,10 +55,10 @@ fn variants(args: &PerturbArgs, context: &Context) -> Result<Exit, Exit> {
         }
     }
     let drawn = draw(args, &plans);
+    let wanted = wanted(args, &plans);
     say!(
-        "perturb: {} variants, seeds up to {:?}",
-        drawn.len(),
-        drawn.iter().map(|d| d.1).max()
+        "perturb: {wanted} variants, seeds from {}",
+        args.seed.unwrap_or(0)
     );
     let gate = context.gate(&real)?;
     let list: Vec<&Plan> = drawn.iter().map(|(_, _, plan)| plan).collect();
@@ -65,7 +66,7 @@ fn variants(args: &PerturbArgs, context: &Context) -> Result<Exit, Exit> {
         let ours = driver::open(&engine, &list).await;
         let theirs = driver::open(&real.name, &list).await;
         match ours.and_then(|ours| Ok((ours, theirs?))) {
-            Ok((ours, theirs)) => compare_all(&*ours, &*theirs, &drawn, &real, &gate).await,
+            Ok((ours, theirs)) => compare_all(&*ours, &*theirs, &drawn, wanted, &real, &gate).await,
             Err(reason) => not_run(&drawn, &reason),
         }
     })
@@ -73,17 +74,27 @@ fn variants(args: &PerturbArgs, context: &Context) -> Result<Exit, Exit> {
 
 type Drawn = (String, u64, Plan);
 
+/// How many variants have to follow their script.
+fn wanted(args: &PerturbArgs, plans: &[Plan]) -> u64 {
+    match args.seed {
+        Some(_) => plans.len() as u64,
+        None => args.seeds.unwrap_or(plans.len() as u64),
+    }
+}
+
+/// Variants to draw for `wanted` ones that follow their script: 5 to 7 in 100 leave it.
+fn reserve(wanted: u64) -> u64 {
+    wanted + wanted / 8 + 4
+}
+
 fn draw(args: &PerturbArgs, plans: &[Plan]) -> Vec<Drawn> {
     let one = |plan: &Plan, seed| (plan.id.clone(), seed, perturb(plan, seed));
-    match (args.seed, args.seeds) {
-        (Some(seed), _) => plans.iter().map(|plan| one(plan, seed)).collect(),
-        (None, wanted) => {
-            let wanted = wanted.unwrap_or(plans.len() as u64);
-            (0..wanted)
-                .zip(plans.iter().cycle())
-                .map(|(seed, plan)| one(plan, seed))
-                .collect()
-        }
+    match args.seed {
+        Some(seed) => plans.iter().map(|plan| one(plan, seed)).collect(),
+        None => (0..reserve(wanted(args, plans)))
+            .zip(plans.iter().cycle())
+            .map(|(seed, plan)| one(plan, seed))
+            .collect(),
     }
 }
 
@@ -103,12 +114,16 @@ async fn compare_all(
     ours: &dyn Driver,
     theirs: &dyn Driver,
     drawn: &[Drawn],
+    wanted: u64,
     real: &Subject,
     gate: &Gate,
 ) -> Exit {
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     let mut off_script = Vec::new();
     for (case, seed, plan) in drawn {
+        if passed + failed + skipped == wanted {
+            break;
+        }
         let pair = match ours.run(plan).await {
             Ok(outcome) => theirs.run(plan).await.map(|other| (outcome, other)),
             Err(reason) => Err(reason),
@@ -154,14 +169,18 @@ async fn compare_all(
     for one in &off_script {
         say!("SKIPPED both sides left the script alike: {one}");
     }
-    let left = off_script.len();
+    let left = off_script.len() as u64;
     say!(
         "{passed} passed, {failed} failed, {} skipped (left the script {left}, not run {skipped})",
         left + skipped
     );
+    let short = drawn.len() as u64 > wanted && passed + failed < wanted;
+    if short {
+        say!("fewer than {wanted} variants followed their script: raise --seeds");
+    }
     if failed > 0 {
         Exit::FINDINGS
-    } else if skipped > 0 {
+    } else if skipped > 0 || short {
         Exit::NOT_RUN
     } else {
         Exit::OK

@@ -341,6 +341,7 @@ impl Gate {
             events: super::render::read_events(&doc(Stream::Events)?, &none)?,
             // A golden holds requests alone.
             answers: Vec::new(),
+            rewrites: Vec::new(),
         })
     }
 }

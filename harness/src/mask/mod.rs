@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 #[cfg(test)]
 pub(crate) use self::values::image_size;
 
-use crate::recording::{Answer, Places, Recording};
+use crate::recording::{Answer, Places, Recording, Rewrite};
 
 /// A masked recording: what goldens hold and checkers read.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -35,6 +35,8 @@ pub struct Masked {
     pub rollouts: Vec<MaskedRollout>,
     /// Client events, one object each.
     pub events: Vec<Value>,
+    /// Rollout files that did not only grow; no golden holds them.
+    pub rewrites: Vec<Rewrite>,
     /// The completed responses to the requests, one for each of `wire`; no golden holds them.
     pub answers: Vec<Option<Answer>>,
 }
@@ -286,6 +288,7 @@ pub fn mask(recording: &Recording) -> Masked {
         wire,
         rollouts,
         events,
+        rewrites: recording.rewrites.clone(),
         answers,
     }
 }

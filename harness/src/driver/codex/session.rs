@@ -21,7 +21,7 @@ use super::turn::Turn;
 use super::wire::dynamic_tools;
 use crate::driver::script::{problem_finding, scripted};
 use crate::driver::{NoVerdict, Outcome};
-use crate::recording::{ClientEvent, Finding, Places, Recording};
+use crate::recording::{ClientEvent, Finding, Places, Recording, RolloutFile, Watch};
 use crate::scenario::plan::{
     Overrides, Plan, PlanStep, ResumeStep, StepAction, StopKind, UserStep,
 };
@@ -56,6 +56,7 @@ pub(crate) struct Session<'a> {
     pub(super) inbox: mpsc::UnboundedReceiver<Incoming>,
     pub(super) events: Vec<ClientEvent>,
     pub(super) findings: Vec<Finding>,
+    watch: Watch,
 }
 
 impl<'a> Session<'a> {
@@ -82,6 +83,7 @@ impl<'a> Session<'a> {
             inbox: mpsc::unbounded_channel().1,
             events: Vec::new(),
             findings: Vec::new(),
+            watch: Watch::default(),
         }
     }
 
@@ -98,6 +100,8 @@ impl<'a> Session<'a> {
         }
         for step in &self.plan.steps {
             self.step(step).await?;
+            let files = self.rollouts()?;
+            self.watch.look(step.number, &files);
         }
         self.drain().await;
         if self.own && !self.stopped {
@@ -116,9 +120,13 @@ impl<'a> Session<'a> {
         }
     }
 
+    fn rollouts(&self) -> Result<Vec<RolloutFile>, NoVerdict> {
+        capture::rollouts(&self.seat.run.home(), &self.threads, self.calibration())
+    }
+
     fn finish(mut self) -> Result<Outcome, NoVerdict> {
         let calibration = self.calibration();
-        let rollouts = capture::rollouts(&self.seat.run.home(), &self.threads, calibration)?;
+        let rollouts = self.rollouts()?;
         let entries = self.case.journal();
         let (journal, undecodable) = capture::journal(&entries, self.plan, calibration);
         for step in &self.plan.steps {
@@ -157,6 +165,7 @@ impl<'a> Session<'a> {
             journal,
             rollouts,
             events,
+            rewrites: self.watch.into_rewrites(),
             places,
         };
         self.findings

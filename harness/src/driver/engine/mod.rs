@@ -327,6 +327,8 @@ impl<'a> Run<'a> {
             journal,
             rollouts: self.files.take(),
             events: self.seen.take(),
+            // The engine's port can do nothing but append.
+            rewrites: Vec::new(),
             places: Places {
                 workspace: WORKSPACE.to_owned(),
                 home: HOME.to_owned(),
