@@ -4,7 +4,7 @@ use super::Exit;
 use super::context::{Context, block_on, subjects};
 use crate::cli::out::say;
 use crate::driver;
-use crate::golden::bless::{accept, pending, refused_in_ci};
+use crate::golden::bless::{accept, pending, refused_in_ci, retitle};
 use crate::golden::envelope::ENVELOPE_SCENARIOS;
 use crate::golden::gate::Gate;
 use crate::golden::versions::{Arm, Subject};
@@ -60,6 +60,11 @@ fn bless(args: &BlessArgs, context: &Context) -> Result<Exit, Exit> {
         );
         for mut result in block_on(run)? {
             settle(&mut result, &gate)?;
+            let case = cases.iter().find(|case| case.id == result.case);
+            if let (Verdict::Passed, Some(case)) = (&result.verdict, case) {
+                retitle(&gate.folder(&case.id), &case.description)
+                    .map_err(|e| Exit::could_not_run(&e.to_string()))?;
+            }
             results.push(result);
         }
     }

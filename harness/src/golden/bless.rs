@@ -93,6 +93,23 @@ pub fn rebase(folder: &Path, stream: Stream) -> Result<(), StoreError> {
     read(folder, stream, VERSIONS.len() - 1).map(drop)
 }
 
+/// Gives every golden of a case the sentence its scenario has now; the bodies stay.
+pub fn retitle(folder: &Path, description: &str) -> Result<(), StoreError> {
+    for stream in Stream::ALL {
+        for version in 0..VERSIONS.len() {
+            let path = folder.join(file_name(stream, version));
+            let Some(mut file) = GoldenFile::read(&path)? else {
+                continue;
+            };
+            if file.header.description != description {
+                description.clone_into(&mut file.header.description);
+                file.write(&path, &|_| Vec::new())?;
+            }
+        }
+    }
+    Ok(())
+}
+
 fn io(path: &Path, message: &str) -> StoreError {
     StoreError::Io {
         file: path.display().to_string(),
@@ -116,6 +133,21 @@ mod tests {
             .into_iter()
             .find(|p| p.path == path)
             .unwrap()
+    }
+
+    #[test]
+    fn a_sentence_written_anew_reaches_every_golden_of_the_case() {
+        let folder = tempfile::tempdir().unwrap();
+        accept(&put_pending(folder.path(), 0, 1)).unwrap();
+        accept(&put_pending(folder.path(), 2, 3)).unwrap();
+        retitle(folder.path(), "Does another thing.").unwrap();
+        for (version, body) in [(0, 1), (2, 3)] {
+            let found = resolve(folder.path(), Stream::Wire, version)
+                .unwrap()
+                .unwrap();
+            assert_eq!(found.file.header.description, "Does another thing.");
+            assert_eq!(found.file.doc(), json!({"requests": [body]}));
+        }
     }
 
     #[test]
