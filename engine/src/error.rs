@@ -59,6 +59,8 @@ pub enum FailureKind {
     Fatal,
     /// The budget of the session is used up.
     SessionBudget,
+    /// A hook stopped it around a compaction.
+    HookStopped,
     /// The turn was interrupted.
     Interrupted,
 }
@@ -88,6 +90,11 @@ impl Failure {
     /// The failure of an interrupted turn.
     pub(crate) fn interrupted() -> Self {
         Self::new(FailureKind::Interrupted, "")
+    }
+
+    /// A hook stopped the turn.
+    pub(crate) fn stopped() -> Self {
+        Self::new(FailureKind::HookStopped, "")
     }
 
     /// The budget of the session is used up.
@@ -288,6 +295,7 @@ impl Failure {
             | FailureKind::Rejected
             | FailureKind::Fatal
             | FailureKind::SessionBudget
+            | FailureKind::HookStopped
             | FailureKind::Interrupted => false,
         }
     }
@@ -312,6 +320,7 @@ impl Failure {
             | FailureKind::Rejected
             | FailureKind::Fatal
             | FailureKind::SessionBudget
+            | FailureKind::HookStopped
             | FailureKind::Interrupted => false,
         }
     }
@@ -336,6 +345,7 @@ impl Failure {
             | FailureKind::Rejected
             | FailureKind::Fatal
             | FailureKind::SessionBudget
+            | FailureKind::HookStopped
             | FailureKind::Interrupted => None,
         };
         json!({"responseStreamDisconnected": {"httpStatusCode": status}})
@@ -367,6 +377,7 @@ impl Failure {
             | FailureKind::InvalidRequest
             | FailureKind::Rejected
             | FailureKind::Fatal
+            | FailureKind::HookStopped
             | FailureKind::Interrupted => json!("other"),
         }
     }

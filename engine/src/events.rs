@@ -51,6 +51,22 @@ pub enum Event {
         /// The model that answered.
         to: String,
     },
+    /// A hook began to run.
+    HookStarted {
+        /// `preCompact`, `postCompact`, `sessionStart`.
+        hook: &'static str,
+    },
+    /// A hook ended.
+    HookCompleted {
+        /// `preCompact`, `postCompact`, `sessionStart`.
+        hook: &'static str,
+        /// `completed`, `stopped`, `failed`.
+        status: &'static str,
+        /// What it left for the user: a list of `{kind, text}`.
+        entries: Value,
+        /// What it was told.
+        input: Value,
+    },
     /// A warning.
     Warning {
         /// Text.

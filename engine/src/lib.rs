@@ -22,6 +22,7 @@ pub mod context;
 pub mod error;
 pub mod events;
 pub mod history;
+pub mod hooks;
 mod images;
 pub mod items;
 pub mod ports;

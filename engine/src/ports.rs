@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::events::Event;
+use crate::hooks::HookOutput;
 
 /// One request as it goes on the wire.
 #[derive(Debug, Clone, PartialEq)]
@@ -160,6 +161,12 @@ pub trait Observer {
     fn event(&self, event: Event);
 }
 
+/// Runs the hooks of the user.
+pub trait Hooks {
+    /// Runs the hook at this place of the settings; `input` goes to its standard input.
+    fn run(&self, place: usize, input: &Value) -> HookOutput;
+}
+
 /// All ports of one session.
 #[derive(Clone)]
 pub struct Ports {
@@ -173,6 +180,8 @@ pub struct Ports {
     pub clock: Rc<dyn Clock>,
     /// Ids.
     pub ids: Rc<dyn Ids>,
+    /// Hooks.
+    pub hooks: Rc<dyn Hooks>,
     /// The client.
     pub observer: Rc<dyn Observer>,
 }

@@ -108,6 +108,8 @@ pub struct Profile {
     pub keeps_text_after_failed_pre_turn: bool,
     /// The user text survives an interrupted pre-turn compaction (§5.4).
     pub keeps_text_after_interrupted_pre_turn: bool,
+    /// Hooks at the start run in the turn whose middle was compacted; otherwise before the next input.
+    pub start_hooks_in_turn: bool,
     /// `task_complete` carries the error (row 32).
     pub error_in_task_complete: bool,
     /// A session budget shows parts of tokens (session_budget.fraction).
@@ -211,6 +213,7 @@ impl Profile {
             model_switch_repeats_permissions: true,
             keeps_text_after_failed_pre_turn: false,
             keeps_text_after_interrupted_pre_turn: false,
+            start_hooks_in_turn: false,
             error_in_task_complete: false,
             budget_shows_fractions: false,
             budget_stops_turns: false,
@@ -268,6 +271,7 @@ impl Profile {
             remote_v1: false,
             model_switch_repeats_permissions: false,
             keeps_text_after_failed_pre_turn: true,
+            start_hooks_in_turn: true,
             error_in_task_complete: true,
             warns_after_compaction: false,
             output_limit_override: true,

@@ -2,7 +2,7 @@
 //!
 //! Turns live in `turn.rs`, compactions in `compaction.rs`; both work on this state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
@@ -152,6 +152,8 @@ pub struct Session {
     pub(crate) remarks: Remarks,
     /// Client context said so far, by name.
     pub(crate) client_context: BTreeMap<String, ClientContext>,
+    /// Sources for which hooks at the start wait.
+    pub(crate) starts: VecDeque<&'static str>,
     created: String,
     /// The thread's WebSocket.
     pub(crate) socket: Socket,
@@ -184,7 +186,7 @@ impl Session {
         );
         let base_id = base_item_id(&thread, settings.base_text());
         let created = rollout::timestamp(ports.clock.now_ms());
-        Self {
+        let session = Self {
             profile,
             settings,
             ports,
@@ -222,10 +224,13 @@ impl Session {
             context_turn: None,
             remarks: Remarks::default(),
             client_context: BTreeMap::new(),
+            starts: VecDeque::from(["startup"]),
             created,
             socket: Socket::default(),
             fell_back: false,
-        }
+        };
+        session.warn_of_matchers();
+        session
     }
 
     /// A thread rebuilt from its rollout lines; new lines go to the store of `ports`.
@@ -236,6 +241,7 @@ impl Session {
         session.begun = true;
         session.settings_recorded = true;
         session.history_initialization = "cold_resume";
+        session.starts = VecDeque::from(["resume"]);
         session.window = found.window;
         session.history = found.history;
         session.info = found.info;
@@ -281,6 +287,7 @@ impl Session {
     ) -> Self {
         let mut session = Self::new(profile, settings, ports);
         session.history_initialization = "supplied_history";
+        session.starts = VecDeque::from(["resume"]);
         session.supply(supplied);
         session
     }
@@ -361,6 +368,7 @@ impl Session {
                 self.counters.history -= 1;
             }
         }
+        self.attribution_due = true;
         if self.profile.wide_metadata {
             self.record_settings();
             self.settings_recorded = false;

@@ -107,13 +107,25 @@ impl Session {
 
     /// Records a message of the harness itself.
     pub(crate) fn record_note(&mut self, turn: &Turn, role: &'static str, kind: &str, text: &str) {
+        self.record_words(turn, role, kind, text, false);
+    }
+
+    /// Records a message of the harness, or of a hook that it ran.
+    pub(crate) fn record_words(
+        &mut self,
+        turn: &Turn,
+        role: &'static str,
+        kind: &str,
+        text: &str,
+        hook: bool,
+    ) {
         let content = vec![json!({"type": "input_text", "text": text})];
         let mut item = items::message(role, None, content);
         item.passthrough
             .insert("content_item_kinds".to_owned(), json!([kind]));
         item.passthrough.insert(
             "content_item_metadata".to_owned(),
-            json!([{"provenance": {"type": "harness", "hook": false}}]),
+            json!([{"provenance": {"type": "harness", "hook": hook}}]),
         );
         self.prepare(&mut item, &turn.id, true);
         self.commit(item);

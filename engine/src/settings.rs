@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::hooks::Hook;
 use crate::profile::Profile;
 use crate::session_budget::SessionBudget;
 use crate::token_budget::TokenBudget;
@@ -75,6 +76,10 @@ pub struct Settings {
     pub effort: Option<String>,
     /// What requests say beside prompt and tools.
     pub sampling: Sampling,
+    /// Hooks that the user trusts, in the order of their events.
+    pub hooks: Vec<Hook>,
+    /// File that defines them, for warnings.
+    pub hooks_file: String,
     /// Client tools in declaration order.
     pub tools: Vec<Tool>,
     /// `originator`, client name.

@@ -114,6 +114,9 @@ impl Session {
         if self.baseline_turn() != Some(&turn.id) {
             self.record_context(&turn.id);
         }
+        if !self.start_hooks(turn) {
+            return Ok(());
+        }
         self.record_client_context(&turn.id);
         if let Some(order) = order {
             self.record_user(turn, &input, order);
@@ -142,14 +145,16 @@ impl Session {
                     input = self.take_input();
                 }
                 self.compact_mid_turn(turn).await?;
+                if self.profile.start_hooks_in_turn && !self.start_hooks(turn) {
+                    return Ok(());
+                }
                 if !instant && !sampled.needs_follow_up {
                     input = self.take_input();
                 }
             } else if follow_up {
                 input = self.take_input();
             } else {
-                self.compact_post_turn(turn).await;
-                return Ok(());
+                return self.compact_post_turn(turn).await;
             }
         }
         let message = format!("the turn made {SAMPLINGS_MAX} samplings (SAMPLINGS_MAX)");
@@ -401,6 +406,7 @@ impl Session {
                 self.record_aborted(turn);
                 TurnEnd::Interrupted
             }
+            Err(failure) if failure.kind == FailureKind::HookStopped => TurnEnd::Interrupted,
             Err(failure) => {
                 if failure.kind == FailureKind::SessionBudget && self.profile.budget_stops_turns {
                     let text = texts::TURN_STOPPED;

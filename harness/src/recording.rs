@@ -172,6 +172,22 @@ pub enum ClientEvent {
         /// `reason` of the notification.
         reason: String,
     },
+    /// A hook began to run.
+    HookStarted {
+        /// `preCompact`, `postCompact`, `sessionStart`.
+        hook: String,
+    },
+    /// A hook ended.
+    HookCompleted {
+        /// `preCompact`, `postCompact`, `sessionStart`.
+        hook: String,
+        /// `completed`, `stopped`, `failed`.
+        status: String,
+        /// What it left for the user: a list of `{kind, text}`.
+        entries: Value,
+        /// What it was told on standard input; the path of the rollout is `<rollout>`.
+        input: Value,
+    },
     /// A warning.
     Warning {
         /// Text shown.

@@ -13,8 +13,9 @@ mod trigger;
 use serde_json::Value;
 use tracing::{Instrument, debug, info_span};
 
-use crate::error::Failure;
+use crate::error::{Failure, FailureKind};
 use crate::events::Event;
+use crate::hooks::HookEvent;
 use crate::items::Item;
 use crate::ports::{EventStream, StreamStep};
 use crate::request::CompactionMetadata;
@@ -77,14 +78,19 @@ impl Session {
     }
 
     /// Compacts after a finished turn that is over its threshold. A failure leaves turn and history
-    /// as they are.
-    pub(crate) async fn compact_post_turn(&mut self, turn: &Turn) {
+    /// as they are, unless a hook stops the turn.
+    pub(crate) async fn compact_post_turn(&mut self, turn: &Turn) -> Result<(), Failure> {
         if !self.over_post_turn_threshold() {
-            return;
+            return Ok(());
         }
         let due = self.due("auto", "context_limit", "post_turn", true);
-        if let Err(failure) = self.compact(turn, due).await {
-            debug!(message = %failure.message, "post-turn compaction failed");
+        match self.compact(turn, due).await {
+            Err(failure) if failure.kind == FailureKind::HookStopped => Err(failure),
+            Err(failure) => {
+                debug!(message = %failure.message, "post-turn compaction failed");
+                Ok(())
+            }
+            Ok(()) => Ok(()),
         }
     }
 
@@ -110,6 +116,8 @@ impl Session {
     async fn compact(&mut self, turn: &Turn, due: Due) -> Result<(), Failure> {
         let phase = due.metadata.phase;
         let span = info_span!("compaction", phase, window = self.window.number);
+        let (model, trigger) = (due.asked.model.slug.clone(), due.metadata.trigger);
+        self.compaction_hooks(turn, HookEvent::PreCompact, &model, trigger)?;
         let id = self.ports.ids.uuid();
         self.ports.observer.event(Event::ItemStarted {
             kind: "contextCompaction",
@@ -147,6 +155,8 @@ impl Session {
                 message: crate::texts::COMPACTION_WARNING.to_owned(),
             });
         }
+        self.starts.push_back("compact");
+        self.compaction_hooks(turn, HookEvent::PostCompact, &model, trigger)?;
         in_budget
     }
 

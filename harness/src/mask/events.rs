@@ -51,6 +51,16 @@ fn object(event: &ClientEvent) -> Value {
         ClientEvent::ModelRerouted { from, to, reason } => json!({
             "event": "model_rerouted", "model": from, "to": to, "reason": reason,
         }),
+        ClientEvent::HookStarted { hook } => json!({"event": "hook_started", "hook": hook}),
+        ClientEvent::HookCompleted {
+            hook,
+            status,
+            entries,
+            input,
+        } => json!({
+            "event": "hook_completed", "hook": hook, "status": status, "entries": entries,
+            "input": input,
+        }),
         ClientEvent::Warning { message } => json!({"event": "warning", "message": message}),
         ClientEvent::Error {
             message,

@@ -118,6 +118,8 @@ pub(crate) fn canonical_events(events: &[ClientEvent]) -> Vec<&ClientEvent> {
             | ClientEvent::ItemStarted { .. }
             | ClientEvent::ItemCompleted { .. }
             | ClientEvent::ModelRerouted { .. }
+            | ClientEvent::HookStarted { .. }
+            | ClientEvent::HookCompleted { .. }
             | ClientEvent::Warning { .. }
             | ClientEvent::Error { .. } => out.push(event),
         }

@@ -8,6 +8,7 @@ mod decode;
 mod docs;
 mod error;
 mod events;
+pub mod hooks;
 mod json_schema;
 mod load;
 pub mod plan;

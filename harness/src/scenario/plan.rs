@@ -3,6 +3,7 @@
 //! The YAML types (`schema.rs`) become a [`Plan`] in `resolve.rs`; drivers see nothing else. A plan
 //! holds our wording of the fixed texts; a driver of a real binary swaps them on the way in and out.
 
+use engine::hooks::HookEvent;
 use serde_json::Value;
 
 /// One scenario for one version.
@@ -124,8 +125,27 @@ pub struct ConfigSpec {
     pub features: Vec<(String, Value)>,
     /// Other config keys (dotted), as they stand.
     pub extra: Vec<(String, Value)>,
+    /// Hooks in the order of their events.
+    pub hooks: Vec<HookSpec>,
     /// A setting that changes files or processes of the binary: the case gets a process of its own.
     pub own_process: bool,
+}
+
+/// One hook command, said by what it does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookSpec {
+    /// What runs it.
+    pub event: HookEvent,
+    /// Triggers or sources that it is for.
+    pub matcher: Option<String>,
+    /// What it prints.
+    pub prints: String,
+    /// What it says on standard error.
+    pub complains: String,
+    /// Its exit code.
+    pub exit: u8,
+    /// Whether the user has trusted it.
+    pub trusted: bool,
 }
 
 /// One client tool.

@@ -57,9 +57,6 @@ pub(super) fn plan(scenario: &Scenario, id: &str, version: &Version) -> Result<R
     let top = |what: String| Problem::new(Mark { line: 1, column: 1 }, what);
     let mut ids = Ids::default();
     let mut steps = Vec::new();
-    if scenario.config.hooks.is_some() {
-        steps.push(later_config("config.hooks"));
-    }
     for (index, step) in scenario.steps.0.iter().enumerate() {
         let number = index + 1;
         let action = action(&step.value).map_err(|what| Problem::new(step.at, what))?;
@@ -87,18 +84,6 @@ pub(super) fn plan(scenario: &Scenario, id: &str, version: &Version) -> Result<R
         steps,
         expect: expect(scenario, version),
     })))
-}
-
-/// A step that stands for a setting that no driver runs yet.
-fn later_config(key: &str) -> PlanStep {
-    let action = StepAction::Later(key.to_owned());
-    PlanStep {
-        number: 0,
-        line: 1,
-        action,
-        replies: Vec::new(),
-        ends: None,
-    }
 }
 
 /// Whether a range, if there is one, holds this version.
@@ -216,6 +201,7 @@ fn config(written: &Config, version: &Version) -> Result<ConfigSpec, String> {
         unbounded_connection_retries: written.unbounded_connection_retries.filter(|_| later),
         features: written.features.0.clone(),
         extra: written.extra.0.clone(),
+        hooks: written.hooks.plan(),
         own_process: written.own_process.unwrap_or(false),
     })
 }

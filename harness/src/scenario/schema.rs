@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::hooks::Hooks;
 use super::reply::Reply;
 use super::values::{Count, Located, Many, Nothing, Ordered, Parts, Text};
 
@@ -178,8 +179,10 @@ pub struct Config {
     /// Feature flags beyond the quiet recipe.
     #[serde(default)]
     pub features: Ordered<Value>,
-    /// Hook definitions. Parses; a later part runs it.
-    pub hooks: Option<Value>,
+    /// Commands that run before and after a compaction and at the start of a session. The case gets
+    /// a process of its own.
+    #[serde(default)]
+    pub hooks: Hooks,
     /// Other config keys (dotted) as they stand.
     #[serde(default)]
     pub extra: Ordered<Value>,

@@ -143,6 +143,8 @@ fn extract(recording: &Recording, version: &str) -> Result<Calibration, String> 
             | ClientEvent::ItemCompleted { .. }
             | ClientEvent::TokenUsage { .. }
             | ClientEvent::ModelRerouted { .. }
+            | ClientEvent::HookStarted { .. }
+            | ClientEvent::HookCompleted { .. }
             | ClientEvent::Error { .. } => None,
         })
         .collect();

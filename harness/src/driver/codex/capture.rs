@@ -134,7 +134,9 @@ pub(super) fn event(event: ClientEvent, calibration: &Calibration) -> ClientEven
         ClientEvent::TurnStarted { .. }
         | ClientEvent::ItemStarted { .. }
         | ClientEvent::TokenUsage { .. }
-        | ClientEvent::ModelRerouted { .. } => event,
+        | ClientEvent::ModelRerouted { .. }
+        | ClientEvent::HookStarted { .. }
+        | ClientEvent::HookCompleted { .. } => event,
     }
 }
 

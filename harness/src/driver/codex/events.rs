@@ -55,6 +55,19 @@ pub(crate) fn client_event(method: &str, params: &Value) -> Option<ClientEvent> 
             to: text("/toModel"),
             reason: text("/reason"),
         }),
+        "hook/started" => Some(ClientEvent::HookStarted {
+            hook: text("/run/eventName"),
+        }),
+        "hook/completed" => Some(ClientEvent::HookCompleted {
+            hook: text("/run/eventName"),
+            status: text("/run/status"),
+            entries: params
+                .pointer("/run/entries")
+                .cloned()
+                .unwrap_or(Value::Null),
+            // The script knows it.
+            input: Value::Null,
+        }),
         "warning" => Some(ClientEvent::Warning {
             message: text("/message"),
         }),

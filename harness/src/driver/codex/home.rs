@@ -103,6 +103,13 @@ impl RunDir {
         self.root.join("user")
     }
 
+    /// The folder of the hook scripts.
+    pub(crate) fn hooks(&self) -> Result<PathBuf, NoVerdict> {
+        let folder = self.root.join("hooks");
+        make_dir(&folder)?;
+        Ok(folder)
+    }
+
     /// A fresh workspace with these files; `None` when the run has no number left.
     pub(crate) fn workspace(
         &self,

@@ -9,6 +9,7 @@ mod calibrate;
 mod capture;
 mod events;
 mod home;
+mod hooks;
 pub mod install;
 mod pool;
 mod process;

@@ -11,6 +11,7 @@ use mock_provider::{http, live};
 use tokio::sync::{Mutex, Semaphore};
 
 use super::home::{Family, RunDir, catalog, quiet_config, set, slug, thread_config};
+use super::hooks::HookScripts;
 use super::install::Binary;
 use super::process::CodexProcess;
 use super::session::{Session, SessionParts};
@@ -27,6 +28,7 @@ const CASES_PER_PROCESS: usize = 4;
 pub(crate) struct Seat {
     pub(crate) process: CodexProcess,
     pub(crate) run: Arc<RunDir>,
+    pub(crate) hooks: Arc<HookScripts>,
 }
 
 /// One place for a shared process.
@@ -170,7 +172,12 @@ impl Pool {
             .workspace(&plan.files)?
             .expect("the first number is free");
         let process = CodexProcess::start(&self.binary, &run, &run.user_home()).await?;
-        let seat = Arc::new(Seat { process, run });
+        let hooks = Arc::default();
+        let seat = Arc::new(Seat {
+            process,
+            run,
+            hooks,
+        });
         *place = Some(Arc::clone(&seat));
         Ok((seat, workspace))
     }
@@ -190,12 +197,31 @@ impl Pool {
         if let Some(text) = &plan.config.developer_instructions {
             set(&mut config, "developer_instructions", &text.as_str().into());
         }
-        run.configure(&config, &catalog([plan]))?;
         let workspace = run
             .workspace(&plan.files)?
             .expect("the first number is free");
+        let hooks = &plan.config.hooks;
+        let mut scripts = HookScripts::default();
+        if !hooks.is_empty() {
+            scripts = HookScripts::write(&run, hooks)?;
+            set(&mut config, "features.hooks", &true.into());
+            let mut table = scripts.config(hooks);
+            set(&mut config, "hooks", &table);
+            run.configure(&config, &catalog([plan]))?;
+            // Only the binary knows the hash that a user trusts.
+            let process = CodexProcess::start(&self.binary, &run, &workspace).await?;
+            table["state"] = scripts.trust(&process, &workspace, hooks).await?;
+            process.stop(StopKind::Eof).await?;
+            set(&mut config, "hooks", &table);
+        }
+        run.configure(&config, &catalog([plan]))?;
         let process = CodexProcess::start(&self.binary, &run, &workspace).await?;
-        Ok((Arc::new(Seat { process, run }), workspace))
+        let seat = Seat {
+            process,
+            run,
+            hooks: Arc::new(scripts),
+        };
+        Ok((Arc::new(seat), workspace))
     }
 
     pub(crate) async fn close(self) {
@@ -222,6 +248,7 @@ fn first_model(plan: &Plan) -> Result<String, NoVerdict> {
 /// Whether a case may not share a process.
 fn needs_own_process(plan: &Plan) -> bool {
     plan.config.own_process
+        || !plan.config.hooks.is_empty()
         || plan.steps.iter().any(|step| match step.action {
             StepAction::Stop(_) | StepAction::Resume(_) => true,
             StepAction::User(_)

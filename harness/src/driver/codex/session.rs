@@ -407,7 +407,12 @@ impl<'a> Session<'a> {
         if self.stopped {
             let run = Arc::clone(&self.seat.run);
             let process = CodexProcess::start(self.pool.binary(), &run, &self.workspace).await?;
-            self.seat = Arc::new(Seat { process, run });
+            let hooks = Arc::clone(&self.seat.hooks);
+            self.seat = Arc::new(Seat {
+                process,
+                run,
+                hooks,
+            });
             self.stopped = false;
         }
         let params = match resume {

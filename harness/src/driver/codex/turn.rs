@@ -140,9 +140,17 @@ impl<'s, 'a> Turn<'s, 'a> {
     }
 
     fn notification(&mut self, method: &str, params: &Value) {
-        let Some(event) = client_event(method, params) else {
+        let Some(mut event) = client_event(method, params) else {
             return;
         };
+        if let ClientEvent::HookCompleted { input, .. } = &mut event {
+            let place = params.pointer("/run/displayOrder");
+            *input = self
+                .session
+                .seat
+                .hooks
+                .next_input(place.and_then(Value::as_i64));
+        }
         match &event {
             ClientEvent::TurnStarted { turn } => {
                 self.id.get_or_insert_with(|| turn.clone());
@@ -164,6 +172,8 @@ impl<'s, 'a> Turn<'s, 'a> {
             ClientEvent::ItemStarted { .. }
             | ClientEvent::TokenUsage { .. }
             | ClientEvent::ModelRerouted { .. }
+            | ClientEvent::HookStarted { .. }
+            | ClientEvent::HookCompleted { .. }
             | ClientEvent::Warning { .. }
             | ClientEvent::Error { .. } => {}
         }

@@ -4,6 +4,7 @@
 //! a real run is only where bytes come from; the recording has the same shape.
 
 mod budgets;
+mod hooks;
 mod ports;
 #[cfg(test)]
 mod replays;
@@ -153,6 +154,7 @@ impl<'a> Run<'a> {
             store: self.files.clone(),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
+            hooks: Rc::new(hooks::Commands::new(&self.plan.config)),
             observer: self.seen.clone(),
         }
     }
@@ -385,6 +387,8 @@ fn settings(plan: &Plan) -> Settings {
         developer_instructions: config.developer_instructions.clone(),
         base_instructions: config.base_instructions.clone(),
         token_budget: budgets::token_budget(config),
+        hooks_file: format!("{HOME}/config.toml"),
+        hooks: hooks::trusted_hooks(config),
         session_budget: budgets::session_budget(config),
         thread_base: None,
         remote_compaction: config

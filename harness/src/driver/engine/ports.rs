@@ -570,6 +570,20 @@ impl Observer for Seen {
                 to,
                 reason: "highRiskCyberActivity".to_owned(),
             },
+            Event::HookStarted { hook } => ClientEvent::HookStarted {
+                hook: hook.to_owned(),
+            },
+            Event::HookCompleted {
+                hook,
+                status,
+                entries,
+                input,
+            } => ClientEvent::HookCompleted {
+                hook: hook.to_owned(),
+                status: status.to_owned(),
+                entries,
+                input,
+            },
             Event::Warning { message } => ClientEvent::Warning { message },
             Event::Error {
                 message,
