@@ -197,6 +197,16 @@ pub struct Tool {
     pub defer_loading: bool,
 }
 
+/// What the base URL of an Azure provider holds.
+const AZURE: [&str; 6] = [
+    "openai.azure.",
+    "cognitiveservices.azure.",
+    "aoai.azure.",
+    "azure-api.",
+    "azurefd.",
+    "windows.net/openai",
+];
+
 impl Settings {
     /// Raw window: config clamped by the model's maximum, else the model's (compaction.md rows 1b, 3).
     pub fn window(&self) -> Option<i64> {
@@ -303,7 +313,9 @@ impl Settings {
 
     /// Whether the provider is one of Azure.
     pub fn is_azure(&self) -> bool {
-        self.provider_name == "azure"
+        let url = self.base_url.to_ascii_lowercase();
+        self.provider_name.eq_ignore_ascii_case("azure")
+            || AZURE.iter().any(|mark| url.contains(mark))
     }
 
     /// Who compacts: the provider's capability decides, without one its name (compaction.md §6.1).

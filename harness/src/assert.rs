@@ -115,12 +115,7 @@ fn without_base<'a>(plan: &Plan, body: &Value, items: &'a [Value]) -> &'a [Value
 }
 
 fn item_matches(plan: &Plan, pattern: &ItemPattern, item: &Value) -> bool {
-    let prompt = plan
-        .config
-        .compact_prompt
-        .as_deref()
-        .filter(|prompt| !prompt.trim().is_empty())
-        .unwrap_or(COMPACTION_PROMPT);
+    let prompt = plan.config.prompt().unwrap_or(COMPACTION_PROMPT);
     match pattern {
         ItemPattern::Message { role, text } => {
             item["type"] == "message"

@@ -9,6 +9,9 @@ use harness::cli::{
     show,
 };
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Conformance tests for Codex's turn and compaction engine.
 #[derive(Debug, Parser)]
 #[command(

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
-
+use rayon::prelude::*;
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 
@@ -93,11 +93,11 @@ pub fn plan_all(
 }
 
 /// Gives a driver for a subject, which will run these plans.
-pub type Open =
-    dyn for<'a> Fn(&'a str, &[&Plan]) -> LocalBoxFuture<'a, Result<Box<dyn Driver>, NoVerdict>>;
+pub type Open = dyn for<'a> Fn(&'a str, &[&Plan]) -> LocalBoxFuture<'a, Result<Box<dyn Driver>, NoVerdict>>
+    + Sync;
 
-/// Runs all planned cases, up to `jobs` at once, and judges them in order. `keep` sees every masked
-/// recording.
+/// Runs all planned cases, up to `jobs` at once, and judges them. Results come in the order of the
+/// cases; `keep` sees every masked recording in the same order.
 pub async fn run_all(
     open: &Open,
     subject: &Subject,
@@ -106,15 +106,12 @@ pub async fn run_all(
     jobs: usize,
     keep: &mut dyn FnMut(&Planned, &Masked),
 ) -> Vec<CaseResult> {
-    let plans: Vec<&Plan> = planned
-        .iter()
-        .filter_map(|p| match &p.plan {
-            PlanFor::Applicable(plan) => Some(&**plan),
-            PlanFor::NotApplicable(_) => None,
-        })
-        .collect();
-    let driver: Rc<dyn Driver> = match open(&subject.name, &plans).await {
-        Ok(driver) => Rc::from(driver),
+    let outcomes = match subject.arm {
+        Arm::Engine => Ok(on_threads(open, subject, planned, jobs)),
+        Arm::Codex => in_one_driver(open, subject, planned, jobs).await,
+    };
+    let outcomes = match outcomes {
+        Ok(outcomes) => outcomes,
         Err(reason) => {
             return planned
                 .iter()
@@ -122,40 +119,80 @@ pub async fn run_all(
                 .collect();
         }
     };
-    let outcomes = execute(&driver, planned, jobs).await;
-    let mut results = Vec::with_capacity(planned.len());
-    for (one, outcome) in planned.iter().zip(outcomes) {
-        results.push(match (&one.plan, outcome) {
+    let judged: Vec<(CaseResult, Option<Masked>)> = planned
+        .par_iter()
+        .zip(outcomes)
+        .map(|(one, outcome)| match (&one.plan, outcome) {
             (PlanFor::Applicable(plan), Some(Ok(outcome))) => {
                 let masked = mask(&outcome.recording);
-                keep(one, &masked);
                 let mut found = outcome.findings;
                 found.extend(assert::check(plan, &outcome.recording));
-                judge(one, subject, gate, &masked, found)
+                (judge(one, subject, gate, &masked, found), Some(masked))
             }
             (PlanFor::Applicable(_), Some(Err(reason))) => {
-                result(one, subject, no_verdict(one, &reason))
+                (result(one, subject, no_verdict(one, &reason)), None)
             }
-            (PlanFor::Applicable(_), None) => result(
-                one,
-                subject,
-                Verdict::NotRun("the run ended without an outcome".into()),
-            ),
+            (PlanFor::Applicable(_), None) => {
+                let verdict = Verdict::NotRun("the run ended without an outcome".into());
+                (result(one, subject, verdict), None)
+            }
             (PlanFor::NotApplicable(why), _) => {
-                result(one, subject, Verdict::NotApplicable(why.clone()))
+                let verdict = Verdict::NotApplicable(why.clone());
+                (result(one, subject, verdict), None)
             }
-        });
-    }
-    results
+        })
+        .collect();
+    let kept = planned.iter().zip(judged).map(|(one, (result, masked))| {
+        if let Some(masked) = masked {
+            keep(one, &masked);
+        }
+        result
+    });
+    kept.collect()
 }
 
 type RunOutcome = Result<crate::driver::Outcome, NoVerdict>;
 
-async fn execute(
-    driver: &Rc<dyn Driver>,
+/// Runs the cases of our engine on every core: they share nothing.
+fn on_threads(
+    open: &Open,
+    subject: &Subject,
     planned: &[Planned],
     jobs: usize,
 ) -> Vec<Option<RunOutcome>> {
+    let run = |plan: &Plan| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = runtime.map_err(|error| NoVerdict::CouldNotRun(error.to_string()))?;
+        runtime.block_on(async { open(&subject.name, &[plan]).await?.run(plan).await })
+    };
+    let chunk = planned.len().div_ceil(jobs.max(1)).max(1);
+    planned
+        .par_iter()
+        .with_min_len(chunk)
+        .map(|one| match &one.plan {
+            PlanFor::Applicable(plan) => Some(run(plan)),
+            PlanFor::NotApplicable(_) => None,
+        })
+        .collect()
+}
+
+/// Runs the cases of a real binary in the processes of one driver.
+async fn in_one_driver(
+    open: &Open,
+    subject: &Subject,
+    planned: &[Planned],
+    jobs: usize,
+) -> Result<Vec<Option<RunOutcome>>, NoVerdict> {
+    let plans: Vec<&Plan> = planned
+        .iter()
+        .filter_map(|p| match &p.plan {
+            PlanFor::Applicable(plan) => Some(&**plan),
+            PlanFor::NotApplicable(_) => None,
+        })
+        .collect();
+    let driver: Rc<dyn Driver> = Rc::from(open(&subject.name, &plans).await?);
     let local = LocalSet::new();
     let slots: Rc<RefCell<Vec<Option<RunOutcome>>>> =
         Rc::new(RefCell::new(vec![None; planned.len()]));
@@ -176,7 +213,7 @@ async fn execute(
         });
     }
     local.await;
-    slots.take()
+    Ok(slots.take())
 }
 
 fn judge(

@@ -3,6 +3,7 @@
 //! It depends on no workspace crate: it runs cargo and the `turnproof` binary, prints each command
 //! so that a person can run it alone, and counts what they report.
 
+mod bench;
 mod ci;
 mod mutants;
 mod run;
@@ -19,9 +20,13 @@ cargo xtask <task>
   codex install [V...]   downloads and calibrates the real binaries (default: the pinned versions)
   codegen [--check]      writes the documents that are made from types, scenarios and data, or
                          compares them
-  mutants --sample N --seed S
+  bench suite [--json FILE] [--against FILE]
+                         how long the suite takes on the engine's profiles and on one real version,
+                         with ratios to an earlier FILE
+  mutants --sample N --seed S [--only PART]
                          changes the engine's history, compaction and token code N times and says
-                         which change no test and no scenario notices (by hand; N builds)
+                         which change no scenario and no test notices (by hand; N builds of about
+                         ten seconds); of those drawn only the ones with PART in their name
 
 Every step of `ci` prints its command first; run that command alone to repeat it.
 ";
@@ -38,14 +43,26 @@ fn main() -> ExitCode {
         ["codex", "install", versions @ ..] => install(versions),
         ["codegen"] => run::exit(run::turnproof(&["schema", "--write"])),
         ["codegen", "--check"] => run::exit(run::turnproof(&["schema", "--check"])),
-        ["mutants", "--sample", sample, "--seed", seed] => {
-            if let (Ok(sample), Ok(seed)) = (sample.parse(), seed.parse()) {
-                mutants::run(sample, seed)
+        ["mutants", "--sample", sample, "--seed", seed, rest @ ..] => {
+            let only = match rest {
+                [] => Some(None),
+                ["--only", part] => Some(Some(*part)),
+                _ => None,
+            };
+            if let (Ok(sample), Ok(seed), Some(only)) = (sample.parse(), seed.parse(), only) {
+                mutants::run(sample, seed, only)
             } else {
-                eprint!("`mutants` takes numbers\n\n{HELP}");
+                eprint!("`mutants` takes two numbers and `--only PART`\n\n{HELP}");
                 ExitCode::from(2)
             }
         }
+        ["bench", "suite", rest @ ..] => match bench_files(rest) {
+            Some((json, against)) => bench::suite(json, against),
+            None => {
+                eprint!("`bench suite` takes `--json FILE` and `--against FILE`\n\n{HELP}");
+                ExitCode::from(2)
+            }
+        },
         ["--help" | "-h" | "help"] => {
             crate::run::write(format_args!("{HELP}"));
             ExitCode::SUCCESS
@@ -55,6 +72,20 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// The files of `--json` and `--against`; `None` for anything else.
+fn bench_files<'a>(mut words: &[&'a str]) -> Option<(Option<&'a str>, Option<&'a str>)> {
+    let (mut json, mut against) = (None, None);
+    while let [flag, file, rest @ ..] = words {
+        match *flag {
+            "--json" => json = Some(*file),
+            "--against" => against = Some(*file),
+            _ => return None,
+        }
+        words = rest;
+    }
+    words.is_empty().then_some((json, against))
 }
 
 fn install(versions: &[&str]) -> ExitCode {

@@ -1,66 +1,122 @@
 //! `mutants`: changes the engine on purpose and looks whether scenarios and tests notice.
 //!
-//! cargo-mutants lists the mutants of the history, compaction and token code and applies one at a
-//! time in a copy of the checkout; a seed draws the sample. A mutant is caught when the engine's
-//! tests or the scenario suite on the engine fail. By hand, not in the gate: each mutant is a build.
+//! cargo-mutants lists the mutants of the history, compaction and token code; a seed draws the
+//! sample. Each is applied in a copy of the checkout, and caught when the scenario suite on the
+//! engine fails, or else the engine's tests. cargo-mutants would build every test target for each
+//! mutant, which takes ten times as long. By hand, not in the gate: each mutant is a build.
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+
+use serde::Deserialize;
 
 use crate::run::{root, say};
 
 /// What is mutated, as cargo-mutants takes it.
-const FILES: [&str; 7] = [
+const FILES: [&str; 9] = [
     "engine/src/compaction/*.rs",
     "engine/src/history.rs",
+    "engine/src/hooks.rs",
     "engine/src/items.rs",
     "engine/src/images.rs",
+    "engine/src/token_budget.rs",
     "engine/src/tokens.rs",
     "engine/src/truncate.rs",
     "engine/src/settings.rs",
 ];
-/// Longest run of tests and scenarios for one mutant, in seconds: a mutant may loop.
-const TIMEOUT_SECONDS: &str = "300";
+/// Longest run of the suite for one mutant, in seconds: a mutant may loop.
+const SUITE_SECONDS_MAX: &str = "60";
+/// The newest profile first: it catches most.
+const SUBJECTS: [&str; 3] = ["engine@0.171", "engine@0.144", "engine@0.164"];
 
-/// Runs `sample` mutants drawn with `seed`.
-pub(crate) fn run(sample: usize, seed: u64) -> ExitCode {
+/// A mutant as cargo-mutants lists it.
+#[derive(Debug, Clone, Deserialize)]
+struct Mutant {
+    name: String,
+    file: String,
+    span: Span,
+    replacement: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Span {
+    start: Place,
+    end: Place,
+}
+
+/// 1-based line and column, in characters.
+#[derive(Debug, Clone, Deserialize)]
+struct Place {
+    line: usize,
+    column: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// A scenario of this profile failed, or ran too long.
+    Caught(&'static str),
+    /// Only a test of the engine failed.
+    CaughtByTests,
+    /// Nothing noticed.
+    Survived,
+    /// The mutant does not compile.
+    Unviable,
+}
+
+/// Runs `sample` mutants drawn with `seed`; only those whose name holds `only`, if there is one.
+pub(crate) fn run(sample: usize, seed: u64, only: Option<&str>) -> ExitCode {
     if !installed() {
         return ExitCode::from(3);
     }
-    let mut list = vec![
-        "mutants",
-        "--list",
-        "--package",
-        "engine",
-        "--line-col=true",
-    ];
-    for file in FILES {
-        list.extend(["--file", file]);
-    }
-    say!("$ cargo {}", list.join(" "));
-    let Some(all) = output(&list) else {
-        return ExitCode::from(3);
+    let all = match list() {
+        Ok(all) => all,
+        Err(why) => {
+            say!("{why}");
+            return ExitCode::from(3);
+        }
     };
-    let drawn = draw(&all, sample, seed);
+    let mut drawn = draw(&all, sample, seed);
     say!("seed {seed}: {} of {} mutants", drawn.len(), all.len());
+    drawn.retain(|mutant| only.is_none_or(|only| mutant.name.contains(only)));
+    let tree = match Tree::copy() {
+        Ok(tree) => tree,
+        Err(error) => {
+            say!("could not copy the checkout: {error}");
+            return ExitCode::from(3);
+        }
+    };
+    if tree.judge() != Verdict::Survived {
+        say!("the suite fails without a mutant");
+        return ExitCode::from(3);
+    }
     let mut survivors = Vec::new();
-    let mut undecided = 0;
+    let mut unviable = 0;
     for (number, mutant) in drawn.iter().enumerate() {
-        let verdict = try_one(mutant);
-        say!("{}/{} {verdict:?}: {mutant}", number + 1, drawn.len());
+        let verdict = match tree.try_one(mutant) {
+            Ok(verdict) => verdict,
+            Err(why) => {
+                say!("{}: {why}", mutant.name);
+                return ExitCode::from(3);
+            }
+        };
+        say!(
+            "{}/{} {verdict:?}: {}",
+            number + 1,
+            drawn.len(),
+            mutant.name
+        );
         match verdict {
-            Verdict::Caught => {}
+            Verdict::Caught(_) | Verdict::CaughtByTests => {}
             Verdict::Survived => survivors.push(mutant),
-            Verdict::Undecided => undecided += 1,
+            Verdict::Unviable => unviable += 1,
         }
     }
     for mutant in &survivors {
-        say!("survived: {mutant}");
+        say!("survived: {}", mutant.name);
     }
-    let caught = drawn.len() - survivors.len() - undecided;
+    let caught = drawn.len() - survivors.len() - unviable;
     say!(
-        "{caught} caught, {} survived, {undecided} did not build or run",
+        "{caught} caught, {} survived, {unviable} did not build",
         survivors.len()
     );
     if survivors.is_empty() {
@@ -68,16 +124,6 @@ pub(crate) fn run(sample: usize, seed: u64) -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    /// Something failed, or ran too long.
-    Caught,
-    /// Nothing noticed.
-    Survived,
-    /// The mutant does not compile, or the tool failed.
-    Undecided,
 }
 
 fn installed() -> bool {
@@ -95,19 +141,26 @@ fn installed() -> bool {
         .is_ok_and(|status| status.success())
 }
 
-fn output(args: &[&str]) -> Option<Vec<String>> {
+fn list() -> Result<Vec<Mutant>, String> {
+    let mut args = vec!["mutants", "--list", "--json", "--package", "engine"];
+    for file in FILES {
+        args.extend(["--file", file]);
+    }
+    say!("$ cargo {}", args.join(" "));
     let out = Command::new("cargo")
         .args(args)
         .current_dir(root())
-        .output();
-    let out = out.ok().filter(|out| out.status.success())?;
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    Some(text.lines().map(str::to_owned).collect())
+        .output()
+        .map_err(|error| format!("could not start cargo mutants: {error}"))?;
+    if !out.status.success() {
+        return Err(String::from_utf8_lossy(&out.stderr).into_owned());
+    }
+    serde_json::from_slice(&out.stdout).map_err(|error| format!("cargo mutants --list: {error}"))
 }
 
 /// A sample without repeats: the seed and the list alone decide it.
-fn draw(all: &[String], sample: usize, seed: u64) -> Vec<String> {
-    let mut left: Vec<&String> = all.iter().collect();
+fn draw<T: Clone>(all: &[T], sample: usize, seed: u64) -> Vec<T> {
+    let mut left: Vec<&T> = all.iter().collect();
     let mut state = seed;
     let mut drawn = Vec::new();
     while drawn.len() < sample && !left.is_empty() {
@@ -122,85 +175,142 @@ fn draw(all: &[String], sample: usize, seed: u64) -> Vec<String> {
     drawn
 }
 
-/// Builds one mutant and runs the engine's tests and the test per scenario and profile on it.
-fn try_one(mutant: &str) -> Verdict {
-    let name = format!("^{}$", escaped(mutant));
-    let out: PathBuf = root().join("target").join("mutants");
-    let child = Command::new("cargo")
-        .args([
-            "mutants",
-            "--package",
-            "engine",
-            "--line-col=true",
-            "--baseline=skip",
-        ])
-        .args(["--timeout", TIMEOUT_SECONDS, "--re", &name])
-        .args(["--test-package", "engine,harness", "--output"])
-        .arg(&out)
-        .current_dir(root())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn();
-    let Ok(mut child) = child else {
-        return Verdict::Undecided;
-    };
-    let lines = child.stdout.take().map(BufReader::new);
-    let lines = lines
-        .into_iter()
-        .flat_map(|out| out.lines().map_while(Result::ok));
-    for line in lines {
-        // A long run shows that it lives.
-        let _ = writeln!(std::io::stderr(), "  {line}");
-    }
-    // Exit codes as documented by cargo-mutants.
-    match child.wait().ok().and_then(|status| status.code()) {
-        Some(0 | 3) if unviable(&out) => Verdict::Undecided,
-        Some(0 | 3) => Verdict::Caught,
-        Some(2) => Verdict::Survived,
-        Some(_) | None => Verdict::Undecided,
+impl Mutant {
+    /// The source with this mutant; `None` if its span is not in it.
+    fn apply(&self, source: &str) -> Option<String> {
+        let (start, end) = (
+            self.span.start.offset(source)?,
+            self.span.end.offset(source)?,
+        );
+        let (head, tail) = (source.get(..start)?, source.get(end..)?);
+        Some(format!("{head}{}{tail}", self.replacement))
     }
 }
 
-/// Whether the only mutant of the last run did not compile.
-fn unviable(out: &std::path::Path) -> bool {
-    let list = out.join("mutants.out/unviable.txt");
-    std::fs::read_to_string(list).is_ok_and(|text| !text.trim().is_empty())
+impl Place {
+    /// Byte offset in the source.
+    fn offset(&self, source: &str) -> Option<usize> {
+        let mut lines = source.split_inclusive('\n');
+        let before: usize = lines.by_ref().take(self.line - 1).map(str::len).sum();
+        let line = lines.next()?;
+        let mut places = line.char_indices().map(|(at, _)| at).chain([line.len()]);
+        Some(before + places.nth(self.column - 1)?)
+    }
 }
 
-/// The name as a regular expression that matches it alone.
-fn escaped(name: &str) -> String {
-    let mut out = String::new();
-    for c in name.chars() {
-        if !c.is_alphanumeric() && !c.is_whitespace() {
-            out.push('\\');
+/// A copy of the checkout that mutants are built in, with a build folder of its own.
+struct Tree {
+    folder: PathBuf,
+}
+
+impl Tree {
+    /// Copies what git knows.
+    fn copy() -> std::io::Result<Self> {
+        let folder = root().join("target").join("mutants");
+        let known = Command::new("git")
+            .args(["ls-files", "-z"])
+            .current_dir(root())
+            .output()?;
+        for name in String::from_utf8_lossy(&known.stdout).split_terminator('\0') {
+            let (from, to) = (root().join(name), folder.join(name));
+            let Ok(text) = std::fs::read(&from) else {
+                continue;
+            };
+            // A file that stays the same keeps its time, and is not built again.
+            if std::fs::read(&to).is_ok_and(|old| old == text) {
+                continue;
+            }
+            std::fs::create_dir_all(to.parent().unwrap_or(&folder))?;
+            std::fs::write(&to, text)?;
         }
-        out.push(c);
+        Ok(Self { folder })
     }
-    out
+
+    fn try_one(&self, mutant: &Mutant) -> Result<Verdict, String> {
+        let file = self.folder.join(&mutant.file);
+        let source = std::fs::read_to_string(&file).map_err(|error| error.to_string())?;
+        let changed = mutant.apply(&source).ok_or("its span is not in the file")?;
+        let put = |text: &str| std::fs::write(&file, text).map_err(|error| error.to_string());
+        put(&changed)?;
+        let verdict = self.judge();
+        put(&source)?;
+        Ok(verdict)
+    }
+
+    fn judge(&self) -> Verdict {
+        let build = ["build", "-q", "-p", "harness", "--bin", "turnproof"];
+        if !self.succeeds("cargo", &build) {
+            return Verdict::Unviable;
+        }
+        let program = self.folder.join("target/debug/turnproof");
+        let program = program.display().to_string();
+        for subject in SUBJECTS {
+            let args = [
+                SUITE_SECONDS_MAX,
+                &program,
+                "check",
+                "--no-pending",
+                "--subject",
+                subject,
+            ];
+            if !self.succeeds("timeout", &args) {
+                return Verdict::Caught(subject);
+            }
+        }
+        let tests = [SUITE_SECONDS_MAX, "cargo", "test", "-q", "-p", "engine"];
+        if !self.succeeds("cargo", &["test", "-q", "-p", "engine", "--no-run"])
+            || !self.succeeds("timeout", &tests)
+        {
+            return Verdict::CaughtByTests;
+        }
+        Verdict::Survived
+    }
+
+    fn succeeds(&self, program: &str, args: &[&str]) -> bool {
+        Command::new(program)
+            .args(args)
+            .current_dir(&self.folder)
+            .env("CARGO_TARGET_DIR", Path::new("target"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn mutant(text: &str) -> Mutant {
+        let json = format!(
+            r#"{{"name": "m", "file": "f", "replacement": "{text}",
+                "span": {{"start": {{"line": 2, "column": 5}}, "end": {{"line": 2, "column": 7}}}}}}"#
+        );
+        serde_json::from_str(&json).expect("the form of cargo-mutants")
+    }
+
     #[test]
     fn a_sample_depends_on_the_seed_alone_and_repeats_nothing() {
-        let all: Vec<String> = (0..50).map(|n| format!("m{n}")).collect();
+        let all: Vec<u32> = (0..50).collect();
         let first = draw(&all, 20, 1);
         assert_eq!(first, draw(&all, 20, 1));
         assert_ne!(first, draw(&all, 20, 2));
         let mut unique = first.clone();
-        unique.sort();
+        unique.sort_unstable();
         unique.dedup();
         assert_eq!(unique.len(), 20);
         assert_eq!(draw(&all, 99, 1).len(), 50, "no more than there are");
     }
 
     #[test]
-    fn names_are_taken_literally() {
+    fn a_mutant_replaces_its_span_alone() {
+        let source = "one\nä b += c\nthree\n";
         assert_eq!(
-            escaped("a.rs:1:2: replace f -> i64 with 0"),
-            "a\\.rs\\:1\\:2\\: replace f \\-\\> i64 with 0"
+            mutant("-=").apply(source).as_deref(),
+            Some("one\nä b -= c\nthree\n")
         );
+        assert_eq!(mutant("-=").apply("one\n"), None, "a span outside the file");
     }
 }

@@ -44,9 +44,10 @@ fn sequences(args: &FuzzHistoryArgs) -> Result<Exit, Exit> {
         plans.push(fuzz::plan(*seed, &version).map_err(|why| Exit::usage(&why))?);
     }
     say!(
-        "fuzz-history: {} histories, seeds {:?}",
+        "fuzz-history: {} histories, seeds {} to {}",
         seeds.len(),
-        (seeds.first(), seeds.last())
+        seeds.first().unwrap_or(&0),
+        seeds.last().unwrap_or(&0)
     );
     let engine = format!("engine@{}", real.family().name);
     let list: Vec<&Plan> = plans.iter().collect();

@@ -52,6 +52,11 @@ fn show(args: &ShowArgs, context: &Context) -> Result<String, Exit> {
     let found = resolve(&gate.folder(&args.case), stream, subject.version)
         .map_err(|e| Exit::usage(&e.to_string()))?
         .ok_or_else(|| Exit::usage(&format!("no golden for {} on {}", args.case, args.subject)))?;
+    let file = found.path.display().to_string();
+    found
+        .file
+        .check_body(&file)
+        .map_err(|e| Exit::could_not_run(&e.to_string()))?;
     let doc = found.file.doc();
     if !args.expand && args.request.is_none() {
         return Ok(found.file.to_text());

@@ -29,13 +29,13 @@ pub struct Resolved {
     pub file: GoldenFile,
 }
 
-/// Files of a stream up to a version, oldest first; bases are verified.
+/// Files of a stream up to a version, oldest first; bases are verified, bodies are not looked into.
 pub fn read(folder: &Path, stream: Stream, up_to: usize) -> Result<Vec<Resolved>, StoreError> {
     let mut list: Vec<Resolved> = Vec::new();
     for version in 0..=up_to {
         let name = file_name(stream, version);
         let path = folder.join(&name);
-        let Some(file) = GoldenFile::read(&path)? else {
+        let Some(file) = GoldenFile::read_head(&path)? else {
             continue;
         };
         let fail = |message: String| StoreError::Form {

@@ -4,9 +4,9 @@
 //! repeat; it is allowed only where the named checker fires on the real golden. An entry that no
 //! longer differs is an error.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -73,8 +73,8 @@ struct File {
 pub struct Deviations {
     entries: Vec<(usize, Deviation)>,
     violations: Vec<(usize, Violation)>,
-    used: RefCell<BTreeSet<usize>>,
-    ran: RefCell<BTreeSet<(String, String)>>,
+    used: Mutex<BTreeSet<usize>>,
+    ran: Mutex<BTreeSet<(String, String)>>,
 }
 
 /// 1-based line of a byte offset.
@@ -177,7 +177,7 @@ impl Deviations {
         differences: Vec<Difference>,
     ) -> (Vec<Difference>, Vec<&Deviation>) {
         self.ran
-            .borrow_mut()
+            .lock()
             .insert((case.to_owned(), subject.to_owned()));
         let mut met = Vec::new();
         let rest = differences
@@ -189,7 +189,7 @@ impl Deviations {
                         && covers(&entry.pointer, &difference.change.pointer)
                 });
                 if let Some((index, (_, entry))) = hit {
-                    self.used.borrow_mut().insert(index);
+                    self.used.lock().insert(index);
                     met.push(entry);
                 }
                 hit.is_none()
@@ -201,7 +201,7 @@ impl Deviations {
 
     /// Entries whose case ran and that met no difference.
     pub fn unused(&self) -> Vec<String> {
-        let (used, ran) = (self.used.borrow(), self.ran.borrow());
+        let (used, ran) = (self.used.lock(), self.ran.lock());
         self.entries
             .iter()
             .enumerate()

@@ -6,6 +6,8 @@
 //! template's. Everything else stands as it is. A template may hold holes: `{"$hole": "always"}`
 //! (the value is always written) and `{"$hole": "optional"}` (written where present).
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value};
 
 use crate::mask::text::{escape_key, unescape_key};
@@ -24,10 +26,16 @@ pub fn same(a: &Value, b: &Value) -> bool {
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
         }
-        (Value::Number(a), Value::Number(b)) => a.to_string() == b.to_string(),
+        // -0.0 and 0.0 are equal and print differently.
+        (Value::Number(a), Value::Number(b)) => {
+            a == b && (!a.is_f64() || a.to_string() == b.to_string())
+        }
         _ => a == b,
     }
 }
+
+/// What is compared where an envelope has nothing.
+pub static NOTHING: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
 
 /// Whether a template value is a hole, and whether its key may be missing.
 fn hole(template: &Value) -> Option<bool> {

@@ -18,7 +18,7 @@ use crate::mask::Masked;
 use crate::recording::Finding;
 
 /// Finds real texts that must not be stored.
-pub type Remnants = Box<dyn Fn(&str) -> Vec<String>>;
+pub type Remnants = Box<dyn Fn(&str) -> Vec<String> + Send + Sync>;
 
 /// Goldens of a checkout, and what is known to differ.
 pub struct Gate {
@@ -207,6 +207,8 @@ impl Gate {
                 return Ok(Found::Equal);
             }
         }
+        let path = golden.path.display().to_string();
+        golden.file.check_body(&path).map_err(|e| e.to_string())?;
         let expanded = |doc: &serde_json::Value| expand(stream, doc, envelope);
         let unreadable = || format!("{} does not fit its envelope", golden.path.display());
         let mut expected = expanded(&golden.file.doc()).ok_or_else(unreadable)?;

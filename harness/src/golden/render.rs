@@ -71,7 +71,7 @@ pub fn document(stream: Stream, masked: &Masked, envelope: &Envelope) -> Value {
         }
         Stream::Events => json!({"events": masked.events}),
     };
-    shorten(&doc)
+    shorten(doc)
 }
 
 /// Reads a wire document; `texts` holds long texts by hash.
@@ -117,7 +117,7 @@ pub fn sha256(bytes: &[u8]) -> String {
         })
 }
 
-fn shorten(value: &Value) -> Value {
+fn shorten(value: Value) -> Value {
     match value {
         Value::String(text) if text.len() > LONG_BYTES_MIN => {
             let head: String = text.chars().take(LONG_SHOWN_CHARS).collect();
@@ -127,13 +127,13 @@ fn shorten(value: &Value) -> Value {
                 "bytes": text.len(), "sha256": sha256(text.as_bytes()), "head": head, "tail": tail,
             }})
         }
-        Value::Array(list) => Value::Array(list.iter().map(shorten).collect()),
+        Value::Array(list) => Value::Array(list.into_iter().map(shorten).collect()),
         Value::Object(map) => Value::Object(
-            map.iter()
-                .map(|(k, v)| (escape_key(k, RESERVED), shorten(v)))
+            map.into_iter()
+                .map(|(k, v)| (escape_key(&k, RESERVED), shorten(v)))
                 .collect(),
         ),
-        other => other.clone(),
+        other => other,
     }
 }
 

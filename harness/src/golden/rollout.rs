@@ -8,7 +8,7 @@
 use serde_json::{Map, Value, json};
 
 use super::envelope::Envelope;
-use super::fold::{fold, same, unfold};
+use super::fold::{NOTHING, fold, same, unfold};
 use crate::mask::MaskedRollout;
 
 /// What is remembered from line to line.
@@ -60,25 +60,26 @@ pub(crate) fn document(file: &MaskedRollout, envelope: &Envelope) -> Value {
         let before = memory.clone();
         let short = kind_of(record).map(|kind| {
             let (taken, turn) = memory.take(record);
-            let template = envelope
-                .rollout
-                .get(&kind)
-                .cloned()
-                .unwrap_or_else(|| json!({}));
-            let mut line = vec![json!(kind), fold(&taken, &template)];
+            let template = envelope.rollout.get(&kind).unwrap_or(&NOTHING);
+            let mut line = vec![json!(kind), fold(&taken, template)];
             if let Some(turn) = turn {
                 line.push(json!({"turn": turn}));
             }
             Value::Array(line)
         });
-        let exact = short.filter(|line| {
-            let back = before.clone().read(line, envelope);
-            back.is_some_and(|back| same(&back, record))
+        let exact = short.and_then(|line| {
+            let mut after = before.clone();
+            let back = after.read(&line, envelope)?;
+            same(&back, record).then_some((line, after))
         });
-        memory = before;
-        let line = exact.unwrap_or_else(|| json!(["verbatim", record]));
-        let back = memory.read(&line, envelope);
-        debug_assert!(back.is_some(), "a line can be read back");
+        let (line, after) = exact.unwrap_or_else(|| {
+            let line = json!(["verbatim", record]);
+            let mut after = before;
+            let back = after.read(&line, envelope);
+            debug_assert!(back.is_some(), "a line can be read back");
+            (line, after)
+        });
+        memory = after;
         lines.push(line);
     }
     json!({"name": file.name, "ordinals": memory.ordinals, "records": lines})
@@ -171,12 +172,8 @@ impl Memory {
             self.take(&record);
             return Some(record);
         }
-        let template = envelope
-            .rollout
-            .get(kind)
-            .cloned()
-            .unwrap_or_else(|| json!({}));
-        let mut record = unfold(line.get(1)?, &template)?;
+        let template = envelope.rollout.get(kind).unwrap_or(&NOTHING);
+        let mut record = unfold(line.get(1)?, template)?;
         if let Some(turn) = line.get(2) {
             self.turn = Some(turn.get("turn")?.as_str()?.to_owned());
         }

@@ -3,9 +3,9 @@
 //! They are taken out of both sides, for engine subjects only. What carries meaning may never be
 //! listed: item payloads, replacement histories, messages, usage, windows, statuses, order.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 use toml::Spanned;
@@ -41,8 +41,8 @@ struct File {
 #[derive(Debug, Default)]
 pub struct UnmodelledFields {
     entries: Vec<(usize, Unmodelled)>,
-    used: RefCell<BTreeSet<usize>>,
-    wrong: RefCell<BTreeSet<String>>,
+    used: Mutex<BTreeSet<usize>>,
+    wrong: Mutex<BTreeSet<String>>,
 }
 
 /// Names that carry meaning wherever they stand.
@@ -135,10 +135,10 @@ impl UnmodelledFields {
                     Removed::Nothing => {}
                     Removed::Leaf => {
                         if is_golden {
-                            self.used.borrow_mut().insert(index);
+                            self.used.lock().insert(index);
                         }
                     }
-                    Removed::NotLeaf => drop(self.wrong.borrow_mut().insert(format!(
+                    Removed::NotLeaf => drop(self.wrong.lock().insert(format!(
                         "unmodelled.toml:{line}: {} of {kind} is not a leaf",
                         entry.pointer
                     ))),
@@ -150,8 +150,8 @@ impl UnmodelledFields {
     /// Entries that met nothing in any golden, and entries that met no leaf. Only meaningful after
     /// the whole suite of a profile ran.
     pub fn problems(&self, profiles: &[&str], whole_suite: bool) -> Vec<String> {
-        let used = self.used.borrow();
-        let mut list: Vec<String> = self.wrong.borrow().iter().cloned().collect();
+        let used = self.used.lock();
+        let mut list: Vec<String> = self.wrong.lock().iter().cloned().collect();
         for (index, (line, entry)) in self.entries.iter().enumerate() {
             if whole_suite && !used.contains(&index) && profiles.contains(&entry.profile.as_str()) {
                 list.push(format!(

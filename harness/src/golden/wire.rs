@@ -8,7 +8,7 @@ use mock_provider::script::FRAME_METHOD;
 use serde_json::{Map, Value, json};
 
 use super::envelope::{BasePlace, Envelope, ItemIds};
-use super::fold::{fold, same, unfold};
+use super::fold::{NOTHING, fold, same, unfold};
 use super::handshake;
 use super::itemids::Numbering;
 use crate::mask::MaskedRequest;
@@ -100,21 +100,35 @@ pub(crate) struct Memory {
 /// Writes one request. `memory` is that of the requests before.
 pub(crate) fn document(request: &MaskedRequest, envelope: &Envelope, memory: &mut Memory) -> Value {
     let number = memory.number + 1;
-    let short = lift(request, envelope)
-        .map(|lifted| write(&request.kind, &lifted, envelope, memory))
-        .filter(|doc| {
-            let mut again = memory.fork();
-            read(doc, envelope, &mut again).is_some_and(|back| {
-                back.kind == request.kind && same(&value_of(&back), &value_of(request))
-            })
-        });
-    let doc = short.unwrap_or_else(
-        || json!({"request": number, "kind": request.kind, "verbatim": value_of(request)}),
-    );
-    // Advance by reading what was written: reader and writer cannot drift apart.
+    let short = lift(request, envelope).and_then(|lifted| {
+        let doc = write(&request.kind, &lifted, envelope, memory);
+        // Advance by reading what was written: reader and writer cannot drift apart.
+        let mut after = memory.fork();
+        let back = read(&doc, envelope, &mut after)?;
+        (back.kind == request.kind && same_request(&back, request)).then_some((doc, after))
+    });
+    if let Some((doc, after)) = short {
+        *memory = after;
+        return doc;
+    }
+    let doc = json!({"request": number, "kind": request.kind, "verbatim": value_of(request)});
     let back = read(&doc, envelope, memory);
     debug_assert!(back.is_some(), "a document can be read back");
     doc
+}
+
+/// Whether two requests are the same bytes on the wire.
+fn same_request(a: &MaskedRequest, b: &MaskedRequest) -> bool {
+    let head = |request: &MaskedRequest| {
+        let MaskedRequest {
+            method,
+            path,
+            headers,
+            ..
+        } = request;
+        (method.clone(), path.clone(), headers.clone())
+    };
+    head(a) == head(b) && same(&a.body, &b.body)
 }
 
 impl Memory {
@@ -197,9 +211,9 @@ pub(crate) fn template_name(kind: &str, lifted: &Lifted) -> String {
 }
 
 /// The template of a request; empty where the envelope has none.
-fn template(envelope: &Envelope, kind: &str, lifted: &Lifted) -> Value {
+fn template<'a>(envelope: &'a Envelope, kind: &str, lifted: &Lifted) -> &'a Value {
     let known = envelope.wire.get(&template_name(kind, lifted));
-    known.cloned().unwrap_or_else(|| json!({}))
+    known.unwrap_or(&NOTHING)
 }
 
 /// Turn, window, model and compaction: what a reader wants to see of the metadata.
@@ -339,7 +353,7 @@ fn write(kind: &str, lifted: &Lifted, envelope: &Envelope, memory: &Memory) -> V
     if kind != HANDSHAKE {
         put("input", write_input(kind, lifted, envelope, memory));
     }
-    let diff = fold(&lifted.rest, &template(envelope, kind, lifted));
+    let diff = fold(&lifted.rest, template(envelope, kind, lifted));
     if diff.as_object().is_none_or(|d| !d.is_empty()) {
         put("rest", diff);
     }
@@ -410,7 +424,7 @@ pub(crate) fn read(doc: &Value, envelope: &Envelope, memory: &mut Memory) -> Opt
         rest: Value::Null,
     };
     let template = template(envelope, kind, &lifted);
-    lifted.rest = unfold(doc.get("rest").unwrap_or(&json!({})), &template)?;
+    lifted.rest = unfold(doc.get("rest").unwrap_or(&NOTHING), template)?;
     if kind == HANDSHAKE {
         return request_of(kind, &handshake::lower(&lifted)?);
     }
@@ -503,7 +517,8 @@ pub(super) fn lower_names(rest: &mut Value, lifted: &Lifted) {
 
 /// Puts a request together again. The inverse of [`lift`].
 fn lower(lifted: Lifted, envelope: &Envelope) -> Option<Value> {
-    let mut rest = lifted.rest.clone();
+    let mut lifted = lifted;
+    let mut rest = std::mem::take(&mut lifted.rest);
     lower_names(&mut rest, &lifted);
     if let Some(number) = lifted.connection {
         *rest.pointer_mut(CONNECTION)? = number.into();

@@ -79,6 +79,8 @@ pub enum TruncationMode {
 pub struct ConfigSpec {
     /// `name` of the provider (`mock` by default; `OpenAI` unlocks remote compaction).
     pub provider_name: String,
+    /// Path that the provider's base URL ends with.
+    pub provider_path: String,
     /// Retries of one request; 0 by default here.
     pub request_max_retries: u64,
     /// Retries of one stream; 0 by default here.
@@ -109,6 +111,8 @@ pub struct ConfigSpec {
     pub post_turn_compact_threshold_percent: Option<i64>,
     /// Compaction prompt.
     pub compact_prompt: Option<String>,
+    /// Text of a file with the compaction prompt.
+    pub compact_prompt_file: Option<String>,
     /// Limit that replaces the catalogue's truncation limit, in tokens.
     pub tool_output_token_limit: Option<u64>,
     /// Extra developer message.
@@ -129,6 +133,16 @@ pub struct ConfigSpec {
     pub hooks: Vec<HookSpec>,
     /// A setting that changes files or processes of the binary: the case gets a process of its own.
     pub own_process: bool,
+}
+
+impl ConfigSpec {
+    /// The compaction prompt that is in force; `None` is the built-in one.
+    pub fn prompt(&self) -> Option<&str> {
+        let own = self.compact_prompt.as_deref().map(str::trim);
+        let own = own.filter(|text| !text.is_empty());
+        own.and(self.compact_prompt.as_deref())
+            .or(self.compact_prompt_file.as_deref().map(str::trim))
+    }
 }
 
 /// One hook command, said by what it does.

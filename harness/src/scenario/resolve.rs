@@ -172,6 +172,7 @@ fn config(written: &Config, version: &Version) -> Result<ConfigSpec, String> {
             .provider_name
             .clone()
             .unwrap_or_else(|| "mock".to_owned()),
+        provider_path: written.provider_path.clone().unwrap_or_default(),
         request_max_retries: written.request_max_retries.unwrap_or(0),
         stream_max_retries: written.stream_max_retries.unwrap_or(0),
         stream_idle_timeout_ms: written.stream_idle_timeout_ms,
@@ -189,6 +190,7 @@ fn config(written: &Config, version: &Version) -> Result<ConfigSpec, String> {
             .post_turn_compact_threshold_percent
             .filter(|_| later),
         compact_prompt: written.compact_prompt.as_ref().map(text).transpose()?,
+        compact_prompt_file: written.compact_prompt_file.as_ref().map(text).transpose()?,
         tool_output_token_limit: written.tool_output_token_limit,
         developer_instructions: written
             .developer_instructions

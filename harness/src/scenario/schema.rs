@@ -133,6 +133,8 @@ pub struct TruncationLimit {
 pub struct Config {
     /// Name of the provider (`mock`); `OpenAI` unlocks remote compaction.
     pub provider_name: Option<String>,
+    /// Path that the provider's base URL ends with, for instance `/azurefd.`; nothing without it.
+    pub provider_path: Option<String>,
     /// Retries of one request (0).
     pub request_max_retries: Option<u64>,
     /// Retries of one stream (0).
@@ -164,6 +166,9 @@ pub struct Config {
     pub post_turn_compact_threshold_percent: Option<i64>,
     /// Replaces the compaction prompt.
     pub compact_prompt: Option<Text>,
+    /// Text of a file that replaces the compaction prompt, blanks around it cut off. The case gets a
+    /// process of its own.
+    pub compact_prompt_file: Option<Text>,
     /// Replaces the model's truncation limit, in tokens.
     pub tool_output_token_limit: Option<u64>,
     /// An extra developer message.

@@ -36,7 +36,7 @@ pub(super) fn journal(
         });
         exchanges.push(Exchange {
             method: request.method.clone(),
-            path: request.path.clone(),
+            path: below(&plan.config.provider_path, &request.path),
             headers: request.headers.clone(),
             body: calibration.to_ours_bytes(&body),
             reply: entry.reply.clone(),
@@ -96,6 +96,11 @@ fn collect(folder: &Path, depth: usize, found: &mut Vec<std::path::PathBuf>) {
             found.push(path);
         }
     }
+}
+
+/// A path below the base URL of a plan.
+fn below(prefix: &str, path: &str) -> String {
+    path.strip_prefix(prefix).unwrap_or(path).to_owned()
 }
 
 /// An event in our words.

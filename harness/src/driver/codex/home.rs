@@ -36,6 +36,8 @@ pub const INSTALLATION_ID: &str = "11111111-1111-4111-8111-111111111111";
 const PROVIDER: &str = "mock";
 /// A base URL where nobody listens.
 pub(crate) const UNREACHABLE: &str = "http://127.0.0.1:9/none/v1";
+/// File of the compaction prompt, below the Codex home.
+pub(crate) const PROMPT_FILE: &str = "compact_prompt.md";
 /// Bytes of project docs that are read when a scenario asks for them.
 const PROJECT_DOC_BYTES: i64 = 32 * 1024;
 
@@ -101,6 +103,11 @@ impl RunDir {
     /// The empty folder that is `HOME`.
     pub(crate) fn user_home(&self) -> PathBuf {
         self.root.join("user")
+    }
+
+    /// Writes the file of the compaction prompt.
+    pub(crate) fn prompt_file(&self, text: &str) -> Result<(), NoVerdict> {
+        write(&self.home().join(PROMPT_FILE), text)
     }
 
     /// The folder of the hook scripts.
@@ -423,6 +430,11 @@ pub(crate) fn thread_config(family: Family, plan: &Plan, base_url: &str) -> Map<
     put(
         "tool_output_token_limit",
         config.tool_output_token_limit.map(|limit| json!(limit)),
+    );
+    let file = config.compact_prompt_file.as_ref();
+    put(
+        "experimental_compact_prompt_file",
+        file.map(|_| json!(PROMPT_FILE)),
     );
     for (name, value) in &config.features {
         put(&format!("features.{name}"), Some(value.clone()));

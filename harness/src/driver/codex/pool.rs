@@ -10,7 +10,7 @@ use mock_provider::case::CaseHandle;
 use mock_provider::{http, live};
 use tokio::sync::{Mutex, Semaphore};
 
-use super::home::{Family, RunDir, catalog, quiet_config, set, slug, thread_config};
+use super::home::{Family, RunDir, UNREACHABLE, catalog, quiet_config, set, slug, thread_config};
 use super::hooks::HookScripts;
 use super::install::Binary;
 use super::process::CodexProcess;
@@ -96,7 +96,7 @@ impl Pool {
         let _job = self.jobs.acquire().await.expect("never closed");
         let case = self.open_case(plan);
         if needs_own_process(plan) {
-            let (seat, workspace) = self.start_own(plan, case.base_url()).await?;
+            let (seat, workspace) = self.start_own(plan, &base_url(plan, &case)).await?;
             return Session::new(SessionParts {
                 pool: self,
                 plan,
@@ -200,6 +200,9 @@ impl Pool {
         let workspace = run
             .workspace(&plan.files)?
             .expect("the first number is free");
+        if let Some(text) = &plan.config.compact_prompt_file {
+            run.prompt_file(text)?;
+        }
         let hooks = &plan.config.hooks;
         let mut scripts = HookScripts::default();
         if !hooks.is_empty() {
@@ -237,6 +240,15 @@ impl Pool {
     }
 }
 
+/// Where the provider of a plan is asked.
+pub(super) fn base_url(plan: &Plan, case: &CaseHandle) -> String {
+    if plan.config.unreachable {
+        UNREACHABLE.to_owned()
+    } else {
+        format!("{}{}", case.base_url(), plan.config.provider_path)
+    }
+}
+
 /// The slug of the start model.
 fn first_model(plan: &Plan) -> Result<String, NoVerdict> {
     plan.models
@@ -249,6 +261,7 @@ fn first_model(plan: &Plan) -> Result<String, NoVerdict> {
 fn needs_own_process(plan: &Plan) -> bool {
     plan.config.own_process
         || !plan.config.hooks.is_empty()
+        || plan.config.compact_prompt_file.is_some()
         || plan.steps.iter().any(|step| match step.action {
             StepAction::Stop(_) | StepAction::Resume(_) => true,
             StepAction::User(_)

@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use super::capture;
-use super::home::{Family, INSTALLATION_ID, UNREACHABLE, slug, thread_config};
-use super::pool::{Pool, Seat};
+use super::home::{Family, INSTALLATION_ID, slug, thread_config};
+use super::pool::{Pool, Seat, base_url};
 use super::process::CodexProcess;
 use super::rpc::{Incoming, RpcError};
 use super::turn::Turn;
@@ -158,7 +158,7 @@ impl<'a> Session<'a> {
                 .map(|model| (slug(model), model.name.clone()))
                 .collect(),
             installation_id: INSTALLATION_ID.to_owned(),
-            base_url: self.base_url().to_owned(),
+            base_url: base_url(self.plan, &self.case),
         };
         let events = std::mem::take(&mut self.events);
         let recording = Recording {
@@ -174,15 +174,6 @@ impl<'a> Session<'a> {
             recording,
             findings: self.findings,
         })
-    }
-
-    /// Where the thread's provider should be.
-    fn base_url(&self) -> &str {
-        if self.plan.config.unreachable {
-            UNREACHABLE
-        } else {
-            self.case.base_url()
-        }
     }
 
     pub(super) fn calibration(&self) -> &'a Calibration {
@@ -360,7 +351,7 @@ impl<'a> Session<'a> {
             params.insert("model".to_owned(), json!(slug(model)));
         }
         if !self.own {
-            let keys = thread_config(self.pool.family(), self.plan, self.base_url());
+            let keys = thread_config(self.pool.family(), self.plan, &base_url(self.plan, &self.case));
             params.insert("config".to_owned(), Value::Object(keys));
         }
         for (key, value) in [

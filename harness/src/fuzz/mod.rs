@@ -1,0 +1,136 @@
+//! Histories drawn from a seed, supplied to a new thread, and what its first request sends.
+//!
+//! Items of every kind that parse, paired, unpaired, repeated and out of order, with ids and
+//! without; a few call ids, so that they meet. The input of the request is compared, masked, with
+//! no golden between: pairing, filtering, shapes, cuts and ids at once. What does not parse is
+//! refused as a whole and has its own scenarios. The same items are held to the laws of pairing
+//! without a binary (`laws`).
+
+mod items;
+#[cfg(test)]
+mod laws;
+
+use arbitrary::{Arbitrary as _, Unstructured};
+use semver::Version;
+use serde_json::Value;
+
+use self::items::Drawn;
+
+use crate::driver::Outcome;
+use crate::mask::mask;
+use crate::perturb::Draw;
+use crate::scenario::plan::{Plan, ResumeStep, StepAction};
+use crate::scenario::{Resolved, load_bytes};
+
+/// Bytes that the items of a seed are drawn from.
+const BYTES: usize = 600;
+
+/// The scenario around a drawn history. Outputs are cut by bytes or by tokens, and images are seen
+/// or not, by the seed.
+fn frame(seed: u64) -> String {
+    let cut = ["bytes: 100", "tokens: 20", "bytes: 1000"][(seed % 3) as usize];
+    let modalities = ["text", "text, image"][(seed / 3 % 2) as usize];
+    format!(
+        "description: A drawn history is supplied to a new thread.\n\
+         rules: [history.supplied_items]\n\
+         models: {{main: {{truncation: {{{cut}}}, input_modalities: [{modalities}]}}}}\n\
+         steps:\n  - resume: {{by: history, history: [{{type: other}}]}}\n  \
+         - {{user: New question., replies: [{{say: New answer.}}]}}\n"
+    )
+}
+
+/// The plan of a seed for a version; the same seed gives the same items on every version.
+pub fn plan(seed: u64, version: &Version) -> Result<Plan, String> {
+    let text = frame(seed);
+    let id = format!("fuzz_history#{seed}");
+    let loaded = load_bytes("fuzz", &id, text.as_bytes(), None)
+        .map_err(|errors| format!("{:?}", errors.first()))?;
+    match loaded.plan(version).map_err(|error| error.to_string())? {
+        Resolved::Applicable(mut plan) => {
+            let mut items = items(seed);
+            items.retain(|item| parses(item, version));
+            plan.steps[0].action = StepAction::Resume(ResumeStep::History(items));
+            Ok(*plan)
+        }
+        Resolved::NotApplicable(why) => Err(why),
+    }
+}
+
+/// Whether a version reads the item: 0.144.6 knows no output without a call id, and would refuse
+/// the whole history.
+fn parses(item: &Value, version: &Version) -> bool {
+    let outside = item["type"] == "function_call_output" && item.get("call_id").is_none();
+    !outside || *version >= Version::new(0, 164, 0)
+}
+
+/// The items of a seed.
+pub fn items(seed: u64) -> Vec<Value> {
+    let mut draw = Draw::new(seed);
+    let bytes: Vec<u8> = (0..BYTES).map(|_| draw.below(256) as u8).collect();
+    Drawn::arbitrary(&mut Unstructured::new(&bytes)).map_or_else(|_| Vec::new(), |drawn| drawn.0)
+}
+
+/// Masked input items of the first request of a run.
+pub fn input(outcome: &Outcome) -> Option<Vec<Value>> {
+    let masked = mask(&outcome.recording);
+    let body = &masked.wire.first()?.body;
+    body["input"].as_array().cloned()
+}
+
+/// What differs between the first requests of two runs; `None` where they are equal.
+pub fn difference(ours: &Outcome, real: &Outcome) -> Option<String> {
+    let ids = |outcome: &Outcome| -> Vec<String> {
+        let findings = outcome.findings.iter();
+        findings
+            .map(|finding| format!("{}: {}", finding.id, finding.message))
+            .collect()
+    };
+    let (Some(left), Some(right)) = (input(ours), input(real)) else {
+        return Some(format!(
+            "no request: engine {:?}, binary {:?}",
+            ids(ours),
+            ids(real)
+        ));
+    };
+    let at = (0..left.len().max(right.len())).find(|at| left.get(*at) != right.get(*at))?;
+    let show = |side: &[Value]| side.get(at).map_or("nothing".to_owned(), Value::to_string);
+    Some(format!(
+        "input item {at}:\n  engine {}\n  binary {}",
+        show(&left),
+        show(&right)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    use engine::items::parse;
+    use engine::profile::{Profile, Version as Family};
+
+    #[test]
+    fn a_seed_gives_one_history_and_every_kind_is_drawn() {
+        assert_eq!(items(7), items(7));
+        assert_ne!(items(7), items(8));
+        let kinds: BTreeSet<String> = (0..300)
+            .flat_map(items)
+            .map(|item| item["type"].as_str().expect("a type").to_owned())
+            .collect();
+        assert_eq!(kinds.len(), 18, "{kinds:?}");
+    }
+
+    #[test]
+    fn whatever_is_drawn_parses_on_every_profile() {
+        for family in [Family::V144, Family::V164, Family::V171] {
+            let profile = Profile::of(family);
+            let version = Version::parse(profile.release).expect("a version");
+            for seed in 0..300 {
+                for item in items(seed) {
+                    let read = parse(&item, &profile).is_ok();
+                    assert_eq!(read, parses(&item, &version), "seed {seed}: {item}");
+                }
+            }
+        }
+    }
+}
