@@ -49,11 +49,11 @@ pub(crate) fn suite(json: Option<&str>, against: Option<&str>) -> ExitCode {
         "turnproof",
     ];
     say!("$ cargo {}", build.join(" "));
-    let built = Command::new("cargo")
+    let status = Command::new("cargo")
         .args(build)
         .current_dir(root())
         .status();
-    if !built.is_ok_and(|status| status.success()) {
+    if !status.is_ok_and(|status| status.success()) {
         return ExitCode::FAILURE;
     }
     let newest = crate::PINNED[crate::PINNED.len() - 1];

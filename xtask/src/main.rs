@@ -56,13 +56,14 @@ fn main() -> ExitCode {
                 ExitCode::from(2)
             }
         }
-        ["bench", "suite", rest @ ..] => match bench_files(rest) {
-            Some((json, against)) => bench::suite(json, against),
-            None => {
+        ["bench", "suite", rest @ ..] => {
+            if let Some((json, against)) = bench_files(rest) {
+                bench::suite(json, against)
+            } else {
                 eprint!("`bench suite` takes `--json FILE` and `--against FILE`\n\n{HELP}");
                 ExitCode::from(2)
             }
-        },
+        }
         ["--help" | "-h" | "help"] => {
             crate::run::write(format_args!("{HELP}"));
             ExitCode::SUCCESS

@@ -175,9 +175,16 @@ enum Search {
     New,
 }
 
-/// Kinds of items; what is accepted and not kept too.
+/// Half of the items are calls and outputs.
 #[derive(Debug, Clone, Arbitrary)]
 enum Kind {
+    Single(Single),
+    Paired(Paired),
+}
+
+/// Items that stand alone; some are accepted and not kept.
+#[derive(Debug, Clone, Arbitrary)]
+enum Single {
     Message {
         role: Role,
         content: Few<Part>,
@@ -189,6 +196,28 @@ enum Kind {
         content: Content,
         encrypted: bool,
     },
+    WebSearch(Search),
+    Picture {
+        prompt: Words,
+    },
+    Agent {
+        text: Words,
+    },
+    Compaction,
+    CompactionSummary,
+    ContextCompaction {
+        encrypted: bool,
+    },
+    Snapshot,
+    Trigger,
+    Unknown {
+        call: bool,
+    },
+}
+
+/// Calls and outputs.
+#[derive(Debug, Clone, Arbitrary)]
+enum Paired {
     Call {
         call: CallId,
         arguments: Words,
@@ -226,28 +255,14 @@ enum Kind {
         call: Option<CallId>,
         by: Execution,
     },
-    WebSearch(Search),
-    Picture {
-        prompt: Words,
-    },
-    Agent {
-        text: Words,
-    },
-    Compaction,
-    CompactionSummary,
-    ContextCompaction {
-        encrypted: bool,
-    },
-    Snapshot,
-    Trigger,
-    Unknown {
-        call: bool,
-    },
 }
 
 impl AnyItem {
     fn json(&self) -> Value {
-        let (mut item, prefix) = self.kind.json();
+        let (mut item, prefix) = match &self.kind {
+            Kind::Single(single) => single.json(),
+            Kind::Paired(paired) => paired.json(),
+        };
         let id = match self.id {
             Id::Own(number) | Id::Another(number) => Some(format!("{prefix}{number}")),
             Id::None => None,
@@ -388,107 +403,22 @@ impl Search {
     }
 }
 
-impl Kind {
+impl Single {
     /// The item without an id, and the prefix of its ids.
     fn json(&self) -> (Value, &'static str) {
-        let with_call = |mut item: Value, call: Option<CallId>| {
-            if let Some(call) = call {
-                item["call_id"] = json!(call.text());
-            }
-            item
-        };
+        let simple = |kind: &str| json!({"type": kind, "encrypted_content": "E"});
         match self {
             Self::Message {
                 role,
                 content,
                 phase,
                 status,
-            } => {
-                let parts: Vec<Value> = content.0.iter().map(Part::json).collect();
-                let mut item = json!({"type": "message", "role": role.text(), "content": parts});
-                if let Some(last) = phase {
-                    item["phase"] = json!(if *last { "final_answer" } else { "commentary" });
-                }
-                if *status {
-                    item["status"] = json!("completed");
-                }
-                (item, "msg_")
-            }
+            } => (message(*role, content, *phase, *status), "msg_"),
             Self::Reasoning {
                 summary,
                 content,
                 encrypted,
             } => (reasoning(summary.as_ref(), *content, *encrypted), "rs_"),
-            Self::Call {
-                call,
-                arguments,
-                namespace,
-            } => {
-                let mut item = json!({"type": "function_call", "name": "lookup",
-                    "arguments": arguments.text(), "call_id": call.text()});
-                if *namespace {
-                    item["namespace"] = json!("space");
-                }
-                (item, "fc_")
-            }
-            Self::CallOutput { call, output } => (
-                json!({"type": "function_call_output", "call_id": call.text(),
-                    "output": output.json()}),
-                "fco_",
-            ),
-            Self::OutsideOutput { named, output } => {
-                let mut item = json!({"type": "function_call_output", "output": output.json()});
-                if *named {
-                    item["name"] = json!("outside");
-                }
-                (item, "fco_")
-            }
-            Self::Custom { call, input } => (
-                json!({"type": "custom_tool_call", "call_id": call.text(), "name": "edit",
-                    "input": input.text()}),
-                "ctc_",
-            ),
-            Self::CustomOutput {
-                call,
-                named,
-                output,
-            } => {
-                let mut item = json!({"type": "custom_tool_call_output", "call_id": call.text(),
-                    "output": output.json()});
-                if *named {
-                    item["name"] = json!("edit");
-                }
-                (item, "ctco_")
-            }
-            Self::Shell {
-                call,
-                status,
-                command,
-            } => (
-                with_call(
-                    json!({"type": "local_shell_call", "status": status.text(), "action":
-                        {"type": "exec", "command": ["echo", command.text()], "timeout_ms": 5}}),
-                    *call,
-                ),
-                "lsh_",
-            ),
-            Self::ToolSearch { call, by, query } => (
-                with_call(
-                    json!({"type": "tool_search_call", "execution": by.text(),
-                        "arguments": {"query": query.text()}}),
-                    *call,
-                ),
-                "tsc_",
-            ),
-            Self::ToolSearchOutput { call, by } => (
-                with_call(
-                    json!({"type": "tool_search_output", "execution": by.text(),
-                        "status": "completed",
-                        "tools": [{"type": "function", "name": "t", "strict": false}]}),
-                    *call,
-                ),
-                "tso_",
-            ),
             Self::WebSearch(action) => (
                 json!({"type": "web_search_call", "status": "completed", "action": action.json()}),
                 "ws_",
@@ -504,20 +434,11 @@ impl Kind {
                         {"type": "encrypted_content", "encrypted_content": "E"}]}),
                 "amsg_",
             ),
-            Self::Compaction => (
-                json!({"type": "compaction", "encrypted_content": "E"}),
-                "cmp_",
-            ),
-            Self::CompactionSummary => (
-                json!({"type": "compaction_summary", "encrypted_content": "E"}),
-                "cmp_",
-            ),
-            Self::ContextCompaction { encrypted } => {
-                let mut item = json!({"type": "context_compaction"});
-                if *encrypted {
-                    item["encrypted_content"] = json!("E");
-                }
-                (item, "cmp_")
+            Self::Compaction => (simple("compaction"), "cmp_"),
+            Self::CompactionSummary => (simple("compaction_summary"), "cmp_"),
+            Self::ContextCompaction { encrypted: true } => (simple("context_compaction"), "cmp_"),
+            Self::ContextCompaction { encrypted: false } => {
+                (json!({"type": "context_compaction"}), "cmp_")
             }
             Self::Snapshot => (
                 json!({"type": "ghost_snapshot", "ghost_commit": {"id": "abc"}}),
@@ -530,6 +451,99 @@ impl Kind {
             }
         }
     }
+}
+
+impl Paired {
+    /// The item without an id, and the prefix of its ids.
+    fn json(&self) -> (Value, &'static str) {
+        let output_of =
+            |kind: &str, output: &Output| json!({"type": kind, "output": output.json()});
+        let (item, call, prefix) = match self {
+            Self::Call {
+                call,
+                arguments,
+                namespace,
+            } => {
+                let mut item = json!({"type": "function_call", "name": "lookup",
+                    "arguments": arguments.text()});
+                if *namespace {
+                    item["namespace"] = json!("space");
+                }
+                (item, Some(*call), "fc_")
+            }
+            Self::CallOutput { call, output } => (
+                output_of("function_call_output", output),
+                Some(*call),
+                "fco_",
+            ),
+            Self::OutsideOutput { named, output } => {
+                let mut item = output_of("function_call_output", output);
+                if *named {
+                    item["name"] = json!("outside");
+                }
+                (item, None, "fco_")
+            }
+            Self::Custom { call, input } => (
+                json!({"type": "custom_tool_call", "name": "edit", "input": input.text()}),
+                Some(*call),
+                "ctc_",
+            ),
+            Self::CustomOutput {
+                call,
+                named,
+                output,
+            } => {
+                let mut item = output_of("custom_tool_call_output", output);
+                if *named {
+                    item["name"] = json!("edit");
+                }
+                (item, Some(*call), "ctco_")
+            }
+            Self::Shell {
+                call,
+                status,
+                command,
+            } => (
+                json!({"type": "local_shell_call", "status": status.text(), "action":
+                    {"type": "exec", "command": ["echo", command.text()], "timeout_ms": 5}}),
+                *call,
+                "lsh_",
+            ),
+            Self::ToolSearch { call, by, query } => (
+                json!({"type": "tool_search_call", "execution": by.text(),
+                    "arguments": {"query": query.text()}}),
+                *call,
+                "tsc_",
+            ),
+            Self::ToolSearchOutput { call, by } => (
+                json!({"type": "tool_search_output", "execution": by.text(),
+                    "status": "completed",
+                    "tools": [{"type": "function", "name": "t", "strict": false}]}),
+                *call,
+                "tso_",
+            ),
+        };
+        (with_call(item, call), prefix)
+    }
+}
+
+fn with_call(mut item: Value, call: Option<CallId>) -> Value {
+    if let Some(call) = call {
+        item["call_id"] = json!(call.text());
+    }
+    item
+}
+
+fn message(role: Role, content: &Few<Part>, phase: Option<bool>, status: bool) -> Value {
+    let parts: Vec<Value> = content.0.iter().map(Part::json).collect();
+    let mut item = json!({"type": "message", "role": role.text(), "content": parts});
+    if let Some(last) = phase {
+        item["phase"] = json!(if last { "final_answer" } else { "commentary" });
+    }
+    if status {
+        item["status"] = json!("completed");
+    }
+    item
 }
 
 fn reasoning(summary: Option<&Words>, content: Content, encrypted: bool) -> Value {

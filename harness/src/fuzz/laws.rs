@@ -12,7 +12,7 @@ const ABORTED: &str = "aborted";
 /// Every law that `prompt`, made of `history`, breaks; empty where all hold.
 ///
 /// Source: the rules `history.pairing.*`.
-pub fn broken(history: &[Item], prompt: &[Item]) -> Vec<String> {
+pub(super) fn broken(history: &[Item], prompt: &[Item]) -> Vec<String> {
     let mut broken = Vec::new();
     let mut given = history.iter();
     let mut before: Option<&Item> = None;

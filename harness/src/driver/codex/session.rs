@@ -351,7 +351,11 @@ impl<'a> Session<'a> {
             params.insert("model".to_owned(), json!(slug(model)));
         }
         if !self.own {
-            let keys = thread_config(self.pool.family(), self.plan, &base_url(self.plan, &self.case));
+            let keys = thread_config(
+                self.pool.family(),
+                self.plan,
+                &base_url(self.plan, &self.case),
+            );
             params.insert("config".to_owned(), Value::Object(keys));
         }
         for (key, value) in [
