@@ -347,6 +347,16 @@ mod tests {
     }
 
     #[test]
+    fn the_oldest_call_takes_no_item_of_another_kind_with_it() {
+        let custom = json!({"type": "custom_tool_call", "call_id": "c1", "name": "t", "input": ""});
+        let done = json!({"type": "custom_tool_call_output", "call_id": "c1", "output": "o"});
+        let mut trimmed = history(&[call("c1"), custom, done, out("c1")]);
+        assert!(trimmed.drop_oldest());
+        let kinds: Vec<&str> = trimmed.items().iter().map(Item::kind).collect();
+        assert_eq!(kinds, ["custom_tool_call", "custom_tool_call_output"]);
+    }
+
+    #[test]
     fn an_output_from_outside_needs_no_call_and_a_search_gets_no_tools() {
         let outside = json!({"type": "function_call_output", "name": "n", "output": "o"});
         let search = json!({"type": "tool_search_call", "call_id": "s", "execution": "client",

@@ -107,7 +107,13 @@ pub async fn run_all(
     keep: &mut dyn FnMut(&Planned, &Masked),
 ) -> Vec<CaseResult> {
     let outcomes = match subject.arm {
-        Arm::Engine => Ok(on_threads(open, subject, planned, jobs)),
+        // This thread drives a runtime already.
+        Arm::Engine => std::thread::scope(|scope| {
+            let run = scope.spawn(|| on_threads(open, subject, planned, jobs));
+            Ok(run
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        }),
         Arm::Codex => in_one_driver(open, subject, planned, jobs).await,
     };
     let outcomes = match outcomes {

@@ -12,7 +12,7 @@ mod laws;
 
 use arbitrary::{Arbitrary as _, Unstructured};
 use semver::Version;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::items::Drawn;
 
@@ -49,6 +49,10 @@ pub fn plan(seed: u64, version: &Version) -> Result<Plan, String> {
         Resolved::Applicable(mut plan) => {
             let mut items = items(seed);
             items.retain(|item| parses(item, version));
+            // An empty history is refused.
+            if items.is_empty() {
+                items.push(json!({"type": "message", "role": "user", "content": []}));
+            }
             plan.steps[0].action = StepAction::Resume(ResumeStep::History(items));
             Ok(*plan)
         }
