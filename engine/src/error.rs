@@ -7,6 +7,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use crate::plan_limit;
 use crate::ports::{HttpFailure, StreamEnd};
 use crate::profile::Profile;
 use crate::settings::Settings;
@@ -433,7 +434,10 @@ impl Answer<'_> {
         match self.error["type"].as_str() {
             Some("usage_limit_reached") => {
                 let plan = self.error["plan_type"].as_str();
-                Failure::new(FailureKind::PlanLimit, usage_limit(plan, profile))
+                Failure::new(
+                    FailureKind::PlanLimit,
+                    plan_limit::text(plan, self.error["resets_at"].as_u64(), profile),
+                )
             }
             Some("usage_not_included") => Failure::new(FailureKind::UsageLimit, NOT_INCLUDED),
             Some(_) | None => Failure {
@@ -483,29 +487,6 @@ fn error_object(body: &str) -> Value {
         .ok()
         .and_then(|mut body| Some(body.get_mut("error")?.take()))
         .unwrap_or(Value::Null)
-}
-
-/// What a client reads when the usage limit of its plan is reached.
-fn usage_limit(plan: Option<&str>, profile: &Profile) -> String {
-    let page = profile.usage_page;
-    let advice = match plan {
-        Some("free") => "Upgrade to Plus to continue using Codex \
-                         (https://chatgpt.com/explore/plus), or try again later."
-            .to_owned(),
-        Some("plus") => format!(
-            "Upgrade to Pro (https://chatgpt.com/explore/pro), visit {page} to purchase more \
-             credits or try again later."
-        ),
-        Some("pro") => format!("Visit {page} to purchase more credits or try again later."),
-        Some("team") => {
-            "To get more access now, send a request to your admin or try again later.".to_owned()
-        }
-        Some(_) | None => "Try again later.".to_owned(),
-    };
-    format!(
-        "You{mark}ve hit your usage limit. {advice}",
-        mark = profile.apostrophe
-    )
 }
 
 /// The wait in `… try again in 1.5s` or `… try again in 20ms`, in milliseconds.

@@ -25,6 +25,7 @@ pub mod history;
 pub mod hooks;
 mod images;
 pub mod items;
+mod plan_limit;
 pub mod ports;
 pub mod profile;
 pub mod request;

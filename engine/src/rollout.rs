@@ -83,7 +83,7 @@ pub fn timestamp(ms: u64) -> String {
 }
 
 /// Days since the epoch as a civil date (proleptic Gregorian).
-fn civil(days: i64) -> (i64, i64, i64) {
+pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
     let z = days + 719_468;
     let era = z.div_euclid(146_097);
     let doe = z.rem_euclid(146_097);
