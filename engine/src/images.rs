@@ -172,7 +172,8 @@ fn data_url(url: &str, limits: Limits) -> Option<String> {
         let resized = if fitting == size {
             image
         } else {
-            image.resize_exact(fitting.0, fitting.1, FilterType::Triangle)
+            // Pixels are not compared, only the format and the size: the quickest filter does.
+            image.resize_exact(fitting.0, fitting.1, FilterType::Nearest)
         };
         encode(&resized, format)?
     };
