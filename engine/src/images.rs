@@ -9,7 +9,6 @@ use std::io::Cursor;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use image::codecs::jpeg::JpegEncoder;
-use image::imageops::FilterType;
 use image::{DynamicImage, ImageFormat};
 use serde_json::{Value, json};
 
@@ -172,8 +171,8 @@ fn data_url(url: &str, limits: Limits) -> Option<String> {
         let resized = if fitting == size {
             image
         } else {
-            // Pixels are not compared, only the format and the size: the quickest filter does.
-            image.resize_exact(fitting.0, fitting.1, FilterType::Nearest)
+            // Pixels are not compared, only the format and the size: the quickest way does.
+            image.thumbnail_exact(fitting.0, fitting.1)
         };
         encode(&resized, format)?
     };
