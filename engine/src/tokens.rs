@@ -220,6 +220,20 @@ mod tests {
     }
 
     #[test]
+    fn name_and_namespace_of_an_output_count_each() {
+        let profile = Profile::of(Version::V171);
+        let mut named = output("function_call_output", None, "c1", json!("done"));
+        let plain = estimate(&named, &profile);
+        named
+            .payload
+            .insert("name".to_owned(), json!("x".repeat(40)));
+        named
+            .payload
+            .insert("namespace".to_owned(), json!("x".repeat(80)));
+        assert_eq!(estimate(&named, &profile), plain + 30);
+    }
+
+    #[test]
     fn text_estimate_rounds_up_once_per_item() {
         let profile = Profile::of(Version::V164);
         for (bytes, tokens) in [(1, 1), (4, 1), (5, 2), (8, 2), (400, 100), (401, 101)] {
