@@ -11,7 +11,7 @@ use crate::events::Event;
 use crate::items::{self, Item};
 use crate::ports::{ToolCall, ToolOutcome};
 use crate::session::Session;
-use crate::token_budget::{NEW_CONTEXT, NEW_CONTEXT_OUTPUT};
+use crate::token_budget::{CONTEXT_REMAINING, NEW_CONTEXT, NEW_CONTEXT_OUTPUT};
 use crate::truncate;
 use crate::turn::Turn;
 
@@ -34,9 +34,19 @@ pub(crate) struct Pending {
     arguments_text: String,
     started: bool,
     done: bool,
+    /// The harness itself works on it, and tells the client nothing.
+    built_in: bool,
 }
 
-type Running = FuturesUnordered<LocalBoxFuture<'static, (usize, ToolOutcome)>>;
+/// What became of a call that ran.
+pub(crate) enum Ran {
+    /// The client worked on it.
+    Client(ToolOutcome),
+    /// The harness itself says what is left of the window, when nothing else is ready.
+    ContextRemaining,
+}
+
+type Running = FuturesUnordered<LocalBoxFuture<'static, (usize, Ran)>>;
 
 /// The calls of one sampling.
 #[derive(Default)]
@@ -68,9 +78,13 @@ impl Calls {
 impl Session {
     /// Whether the call is the built-in one that starts a new window.
     pub(crate) fn wishes_new_window(&self, item: &Item) -> bool {
+        self.is_budget_tool(item, NEW_CONTEXT)
+    }
+
+    fn is_budget_tool(&self, item: &Item, tool: &str) -> bool {
         let plain = !item.payload.contains_key("namespace");
         let name = item.payload.get("name").and_then(Value::as_str);
-        self.settings.token_budget.is_some() && plain && name == Some(NEW_CONTEXT)
+        self.settings.token_budget.is_some() && plain && name == Some(tool)
     }
 
     /// What becomes of a function call: a fixed output, or a question to the client.
@@ -88,8 +102,11 @@ impl Session {
             .iter()
             .any(|tool| tool.name == text("name") && tool.namespace.as_deref() == namespace);
         let wishes = self.wishes_new_window(item);
+        let asks = self.is_budget_tool(item, CONTEXT_REMAINING);
         let (output, arguments) = if wishes {
             (Some(json!(NEW_CONTEXT_OUTPUT)), Value::Null)
+        } else if asks {
+            (None, Value::Null)
         } else if known {
             match serde_json::from_str::<Value>(text("arguments")) {
                 Ok(arguments) => (None, arguments),
@@ -117,6 +134,7 @@ impl Session {
             arguments,
             arguments_text: text("arguments").to_owned(),
             started: false,
+            built_in: asks,
         }
     }
 
@@ -129,6 +147,11 @@ impl Session {
             calls.waiting.pop_front();
             let call = &mut calls.pending[index];
             call.started = true;
+            if call.built_in {
+                let ready = std::future::ready((index, Ran::ContextRemaining));
+                calls.running.push(ready.boxed_local());
+                continue;
+            }
             self.ports.observer.event(Event::ItemStarted {
                 kind: "dynamicToolCall",
                 id: call.call_id.clone(),
@@ -141,7 +164,7 @@ impl Session {
             });
             calls
                 .running
-                .push(async move { (index, asked.await) }.boxed_local());
+                .push(async move { (index, Ran::Client(asked.await)) }.boxed_local());
         }
     }
 
@@ -149,6 +172,7 @@ impl Session {
     pub(crate) async fn finish_calls(&mut self, turn: &Turn, calls: &mut Calls) -> bool {
         let inbox = self.inbox();
         while !inbox.is_interrupted() {
+            self.take_changes();
             self.start_waiting(calls);
             tokio::select! {
                 biased;
@@ -198,10 +222,19 @@ impl Session {
         turn: &Turn,
         calls: &mut Calls,
         index: usize,
-        outcome: ToolOutcome,
+        outcome: Ran,
     ) {
+        // What the client did while it worked on the call came before its answer.
+        self.take_changes();
         let call = &mut calls.pending[index];
         call.done = true;
+        let outcome = match outcome {
+            Ran::Client(outcome) => outcome,
+            Ran::ContextRemaining => {
+                call.output = Some(json!(self.context_remaining()));
+                return;
+            }
+        };
         let (output, content, success, error) = match outcome {
             ToolOutcome::Answered { content, success } => {
                 (wire_output(&content), content, success, None)
@@ -280,6 +313,7 @@ pub(crate) fn unanswered(item: &Item) -> Pending {
         arguments_text: String::new(),
         started: false,
         done: true,
+        built_in: false,
     }
 }
 

@@ -115,14 +115,16 @@ pub fn diff(
     switched: Option<&Model>,
 ) -> Vec<Item> {
     let mut items = Vec::new();
-    let mut developer: Vec<Fragment> = switched.map(model_switch_fragment).into_iter().collect();
-    let repeated = switched.is_some() && profile.model_switch_repeats_permissions;
     let changed = (&before.sandbox, &before.approval) != (&now.sandbox, &now.approval);
-    if changed || repeated {
-        developer.extend(permissions_fragment(now));
-    }
-    if !developer.is_empty() {
-        items.push(bundle(&developer));
+    let together = profile.model_switch_repeats_permissions;
+    let announced = switched.map(model_switch_fragment);
+    let allowed = (changed || (announced.is_some() && together)).then(|| permissions_fragment(now));
+    let (announced, allowed) = (announced.into_iter(), allowed.flatten().into_iter());
+    if together {
+        let developer: Vec<Fragment> = announced.chain(allowed).collect();
+        items.extend((!developer.is_empty()).then(|| bundle(&developer)));
+    } else {
+        items.extend(announced.chain(allowed).map(|fragment| bundle(&[fragment])));
     }
     let moved = (&before.cwd, &before.shell) != (&now.cwd, &now.shell);
     let environment =

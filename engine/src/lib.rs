@@ -16,6 +16,7 @@
 
 mod announce;
 mod calls;
+pub mod change;
 pub mod client_context;
 pub mod compaction;
 pub mod context;

@@ -11,6 +11,7 @@ use futures_util::future::LocalBoxFuture;
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use crate::change::{Change, Reach};
 use crate::events::Event;
 use crate::hooks::HookOutput;
 
@@ -193,6 +194,7 @@ pub struct Inbox {
     next_order: Cell<u64>,
     interrupted: RefCell<bool>,
     cut: RefCell<bool>,
+    changes: RefCell<VecDeque<(Reach, Change)>>,
     changed: Notify,
 }
 
@@ -203,6 +205,17 @@ impl Inbox {
         self.steers.borrow_mut().push_back((order, parts));
         *self.cut.borrow_mut() = true;
         self.changed.notify_one();
+    }
+
+    /// Changes settings while a turn runs.
+    pub fn change(&self, reach: Reach, change: Change) {
+        self.changes.borrow_mut().push_back((reach, change));
+        self.changed.notify_one();
+    }
+
+    /// Takes the changes that came in.
+    pub(crate) fn take_changes(&self) -> Vec<(Reach, Change)> {
+        self.changes.borrow_mut().drain(..).collect()
     }
 
     /// Asks the running turn to stop.

@@ -102,7 +102,8 @@ pub struct Profile {
     pub stores_for_azure: bool,
     /// `/responses/compact` exists (row 34).
     pub remote_v1: bool,
-    /// A new model repeats the permissions in the message that announces it.
+    /// A new model repeats the permissions in the message that announces it; later they are told
+    /// only where they change, in a message of their own.
     pub model_switch_repeats_permissions: bool,
     /// The user text survives a failed pre-turn compaction (row 31).
     pub keeps_text_after_failed_pre_turn: bool,

@@ -39,6 +39,8 @@ pub struct Found {
     pub sandbox: Option<String>,
     /// Model of the newest turn.
     pub model: Option<String>,
+    /// Model that the world state last named.
+    pub told_model: Option<String>,
     /// Reasoning effort last recorded.
     pub effort: Option<String>,
     /// A turn context stands after the newest checkpoint.
@@ -66,6 +68,7 @@ pub fn read(lines: &[Value], profile: &Profile, settings: &Settings) -> Found {
         cwd: None,
         sandbox: None,
         model: None,
+        told_model: None,
         effort: None,
         baseline_turn: false,
         next_ordinal: 0,
@@ -79,6 +82,10 @@ pub fn read(lines: &[Value], profile: &Profile, settings: &Settings) -> Found {
             Some("session_meta") if found.thread.is_empty() => found.meta(payload),
             Some("response_item") => found.item(payload, &line["metadata"], profile, settings),
             Some("compacted") => found.compacted(payload, profile),
+            Some("world_state") => {
+                let model = payload["state"]["model"].as_str();
+                found.told_model = model.map(str::to_owned).or(found.told_model.take());
+            }
             Some("turn_context") => found.turn_context(payload),
             Some("token_usage_record") => {
                 found.thread_usage = usage(&payload["thread_token_usage"]);

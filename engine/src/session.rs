@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
+use crate::change::Waiting;
 use crate::client_context::ClientContext;
 use crate::context::{self, WindowIds};
 use crate::events::Event;
@@ -139,6 +140,10 @@ pub struct Session {
     pub(crate) new_window_wished: bool,
     /// Model of the newest turn whose context was recorded.
     pub(crate) previous_model: Option<Model>,
+    /// Model that the context was last told of.
+    pub(crate) told_model: Option<Model>,
+    /// Settings that wait in the running turn.
+    pub(crate) waiting: Waiting,
     /// Input tokens of the first response of the window.
     pub(crate) prefill: Option<i64>,
     pub(crate) base_id: String,
@@ -217,6 +222,8 @@ impl Session {
             budget_use: BudgetUse::default(),
             new_window_wished: false,
             previous_model: None,
+            told_model: None,
+            waiting: Waiting::default(),
             prefill: None,
             base_id,
             attributed_turn: None,
@@ -257,13 +264,24 @@ impl Session {
             session.settings.sandbox = sandbox;
         }
         session.settings.effort = found.effort;
-        session.previous_model = found.model.map(|slug| {
-            let known = session.settings.model.clone();
-            Model { slug, ..known }
-        });
-        session.baseline = found.baseline_turn.then(|| Baseline {
-            settings: session.settings.clone(),
-            state: context::world_state(&session.settings, &session.profile),
+        let known = session.settings.model.clone();
+        let named = |slug| Model {
+            slug,
+            ..known.clone()
+        };
+        session.previous_model = found.model.clone().map(named);
+        session.told_model = found.told_model.or(found.model).map(named);
+        session.baseline = found.baseline_turn.then(|| {
+            let mut state = context::world_state(&session.settings, &session.profile);
+            if let (Some(told), Some(model)) = (&session.told_model, state.get_mut("model"))
+                && model.is_string()
+            {
+                *model = told.slug.clone().into();
+            }
+            Baseline {
+                settings: session.settings.clone(),
+                state,
+            }
         });
         let ordinal = session.recorder.paginated().then_some(found.next_ordinal);
         session.recorder = Recorder::new(
@@ -429,7 +447,11 @@ impl Session {
 
     pub(crate) fn record_settings(&mut self) {
         self.settings_recorded = true;
-        let event = rollout::thread_settings(&self.settings, &self.profile, &self.thread);
+        self.record_settings_of(&self.thread_settings().clone());
+    }
+
+    pub(crate) fn record_settings_of(&mut self, settings: &Settings) {
+        let event = rollout::thread_settings(settings, &self.profile, &self.thread);
         self.recorder.event(event);
     }
 
@@ -516,53 +538,13 @@ impl Session {
         self.history.push(item);
     }
 
-    /// Records the context of a turn: whole without a baseline, else what changed.
+    /// Records the context of a turn and its settings.
     pub(crate) fn record_context(&mut self, turn: &str) {
-        let state = context::world_state(&self.settings, &self.profile);
-        let items = match &self.baseline {
-            None => {
-                let mut items = context::lite_items(&self.settings, &self.profile);
-                let switched = self.switched_model();
-                items.extend(context::full(
-                    &self.settings,
-                    &self.profile,
-                    switched,
-                    &self.window_ids(),
-                ));
-                items
-            }
-            Some(baseline) => context::diff(
-                &baseline.settings,
-                &self.settings,
-                &self.profile,
-                self.switched_model(),
-            ),
-        };
-        for mut item in items {
-            self.prepare(&mut item, turn, true);
-            self.commit(item);
-        }
-        let mut told = state.clone();
-        match &self.baseline {
-            None => {
-                told = context::whole_world_state(&self.settings, &self.profile);
-                self.record_world_state(true, &told);
-            }
-            Some(baseline) => {
-                let patch = context::patch(&baseline.state, &state);
-                if !patch.is_empty() {
-                    self.record_world_state(false, &patch);
-                }
-            }
-        }
+        self.tell_context(turn);
         self.record_turn_context(turn);
         if self.profile.wide_metadata && !self.settings_recorded {
             self.record_settings();
         }
-        self.baseline = Some(Baseline {
-            settings: self.settings.clone(),
-            state: told,
-        });
     }
 
     /// Takes back what a whole world state said of tools that are not there.
@@ -591,15 +573,22 @@ impl Session {
         }
     }
 
-    /// The model of this turn, if the turn before had another one.
+    /// The model in force, if the context was last told of another one.
+    pub(crate) fn model_not_told(&self) -> Option<&Model> {
+        let told = self.told_model.as_ref()?;
+        (told.slug != self.settings.model.slug).then_some(&self.settings.model)
+    }
+
+    /// The model in force, if the newest turn context has another one.
     pub(crate) fn switched_model(&self) -> Option<&Model> {
         let previous = self.previous_model.as_ref()?;
         (previous.slug != self.settings.model.slug).then_some(&self.settings.model)
     }
 
     pub(crate) fn record_turn_context(&mut self, turn: &str) {
-        self.previous_model = Some(self.settings.model.clone());
-        let payload = rollout::turn_context(&self.settings, &self.profile, turn);
+        self.previous_model = Some(self.turn_settings().model.clone());
+        self.told_model = Some(self.settings.model.clone());
+        let payload = rollout::turn_context(self.turn_settings(), &self.profile, turn);
         self.recorder.line("turn_context", payload, None);
     }
 

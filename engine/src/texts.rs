@@ -89,6 +89,15 @@ The provider has answered this request with another model than the one that was 
 because the account carries a mark. The thread goes on with that other model for the time being. \
 Where the mark is wrong, turn to the provider, who can take it away from the account again.";
 
+/// Reminder of a token budget without a template of its own; the tokens left follow, then
+/// [`REMINDER_TAIL`].
+pub const REMINDER_HEAD: &str = "Only little room is left in this window (just ";
+/// What follows the tokens left.
+pub const REMINDER_TAIL: &str = " \
+tokens to go), and a fresh one will soon be put in its place by the harness. From then on the \
+messages of this one are out of your view; what you wrote down as notes and the items of the \
+history stay within reach.";
+
 /// A fixed text, ours, and what is known of the real one.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownText {
@@ -176,6 +185,18 @@ pub const KNOWN: &[KnownText] = &[
         real_sha1: "484ea8111897e5e3813c2498214d1e5a12b53953",
         versions: "*",
     },
+    KnownText {
+        id: "reminder_head",
+        ours: REMINDER_HEAD,
+        real_sha1: "7c225d5175491d511c4c43ff06fd8340a8a47f76",
+        versions: "*",
+    },
+    KnownText {
+        id: "reminder_tail",
+        ours: REMINDER_TAIL,
+        real_sha1: "f4ac97b80ddebabf28d5083943c530804e962e96",
+        versions: "*",
+    },
 ];
 
 #[cfg(test)]
@@ -207,6 +228,8 @@ mod tests {
                 ("compaction_warning", 157, 157),
                 ("content_filter_guidance", 408, 410),
                 ("rerouted_warning", 279, 279),
+                ("reminder_head", 46, 46),
+                ("reminder_tail", 214, 214),
             ]
         );
         assert!(KNOWN.iter().all(|known| known.ours.is_ascii()));

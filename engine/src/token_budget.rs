@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::session::Session;
+use crate::texts::{REMINDER_HEAD, REMINDER_TAIL};
 use crate::turn::Turn;
 
 /// Feature `token_budget`.
@@ -11,7 +12,8 @@ use crate::turn::Turn;
 pub struct TokenBudget {
     /// Tokens left at which the model is reminded, once in a window.
     pub reminder_threshold: Option<i64>,
-    /// Text of the reminder; `{n_remaining}` stands for the tokens left.
+    /// Text of the reminder, instead of the built-in one; `{n_remaining}` stands for the tokens
+    /// left.
     pub reminder_template: Option<String>,
     /// Prompt that is added at the limit, once in a window, before the window ends (0.164+).
     pub fallback_prompt: Option<String>,
@@ -34,6 +36,9 @@ pub(crate) const NEW_CONTEXT: &str = "new_context";
 pub(crate) const NEW_CONTEXT_OUTPUT: &str =
     "A new context window will start without summarizing conversation history.";
 
+/// Tool that says how many tokens are left.
+pub(crate) const CONTEXT_REMAINING: &str = "get_context_remaining";
+
 /// The tools that come with a token budget.
 pub(crate) fn tools() -> [Value; 2] {
     let tool = |name: &str, description: &str| {
@@ -52,7 +57,7 @@ pub(crate) fn tools() -> [Value; 2] {
              state.",
         ),
         tool(
-            "get_context_remaining",
+            CONTEXT_REMAINING,
             "Get the remaining tokens in the current context window.",
         ),
     ]
@@ -68,7 +73,7 @@ impl Session {
         let over = self.over_limit();
         let (Some(budget), Some(limit)) = (
             self.settings.token_budget.clone(),
-            self.settings.total_limit(),
+            self.turn_settings().total_limit(),
         ) else {
             return over;
         };
@@ -87,12 +92,21 @@ impl Session {
         let left = limit - total;
         if !over
             && budget.reminder_threshold.is_some_and(|at| left <= at)
-            && let Some(template) = budget.reminder_template
             && !std::mem::replace(&mut self.said.reminder, true)
         {
-            let text = template.replace("{n_remaining}", &left.to_string());
+            let text = match budget.reminder_template {
+                Some(template) => template.replace("{n_remaining}", &left.to_string()),
+                None => format!("{REMINDER_HEAD}{left}{REMINDER_TAIL}"),
+            };
             self.record_note(turn, "developer", "token_budget.reminder", &text);
         }
         over
+    }
+
+    /// What the model is told when it asks: the tokens up to the limit.
+    pub(crate) fn context_remaining(&self) -> String {
+        let limit = self.turn_settings().total_limit().unwrap_or(0);
+        let left = (limit - self.total_tokens()).max(0);
+        format!("You have {left} tokens left in this context window.")
     }
 }

@@ -132,6 +132,7 @@ impl Session {
                 self.record_user(turn, &parts, order);
             }
             turn.last_agent_message = None;
+            self.enter_sampling(&turn.id);
             self.remind_of_budget(turn);
             if self.profile.budget_stops_turns {
                 self.check_budget()?;
@@ -140,7 +141,8 @@ impl Session {
             let sampled = self.sample(turn).instrument(span).await?;
             self.check_budget()?;
             let follow_up = sampled.needs_follow_up || self.inbox.has_steer();
-            if follow_up && self.window_ends(turn) {
+            let window_ends = self.window_ends(turn);
+            if follow_up && window_ends {
                 if instant {
                     input = self.take_input();
                 }
@@ -295,6 +297,7 @@ impl Session {
     ) -> Result<StreamEnd, Failure> {
         let inbox = self.inbox();
         loop {
+            self.take_changes();
             if inbox.is_interrupted() || (self.instant_interrupt() && inbox.take_cut()) {
                 return Ok(StreamEnd::left());
             }
@@ -345,7 +348,7 @@ impl Session {
                     ));
                 };
                 let usage = Usage::from_response(&response["usage"]);
-                let window = self.settings.effective_window();
+                let window = self.turn_settings().effective_window();
                 self.record_usage(usage, window, &turn.id, id);
                 Ok(Some(StreamEnd {
                     completed: true,
@@ -455,12 +458,13 @@ impl Session {
             error: failure
                 .map(|failure| (failure.message.clone(), failure.client_code(&self.profile))),
         });
+        self.leave_turn();
         end
     }
 
     /// Window-full accounting after a context-length failure (compaction.md §2.4).
     pub(crate) fn fill_window(&mut self) {
-        let Some(window) = self.settings.effective_window() else {
+        let Some(window) = self.turn_settings().effective_window() else {
             return;
         };
         let info = self.info.get_or_insert_default();

@@ -97,7 +97,7 @@ impl Session {
         };
         let total = base + self.history.estimate_all(&self.profile);
         let includes_reasoning = self.profile.sequences;
-        let window = self.settings.effective_window();
+        let window = self.turn_settings().effective_window();
         let info = self.info.get_or_insert_with(TokenInfo::default);
         info.last = Usage {
             total,

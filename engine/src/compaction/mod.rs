@@ -109,7 +109,7 @@ impl Session {
                 implementation: self.settings.implementation(&self.profile),
             },
             inject,
-            asked: self.settings.clone(),
+            asked: self.turn_settings().clone(),
         }
     }
 
@@ -164,6 +164,7 @@ impl Session {
     async fn compaction_event(&mut self, stream: &mut dyn EventStream) -> Result<Value, Failure> {
         let inbox = self.inbox();
         loop {
+            self.take_changes();
             if inbox.is_interrupted() {
                 return Err(Failure::interrupted());
             }

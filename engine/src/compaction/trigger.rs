@@ -15,20 +15,17 @@ impl Session {
     /// Whether the context has reached its limit (compaction.md §2.1).
     pub fn over_limit(&self) -> bool {
         let total = self.total_tokens();
-        let cap = self.settings.effective_window();
-        match self.settings.scope {
+        let settings = self.turn_settings();
+        let cap = settings.effective_window();
+        match settings.scope {
             Scope::Total => {
                 let hard = cap.filter(|_| self.profile.hard_cap_in_total_scope);
-                self.settings
-                    .total_limit()
-                    .is_some_and(|limit| total >= limit)
+                settings.total_limit().is_some_and(|limit| total >= limit)
                     || hard.is_some_and(|cap| total >= cap)
             }
             Scope::BodyAfterPrefix => {
                 let body = (total - self.prefill.unwrap_or(0)).max(0);
-                self.settings
-                    .body_limit()
-                    .is_some_and(|limit| body >= limit)
+                settings.body_limit().is_some_and(|limit| body >= limit)
                     || cap.is_some_and(|cap| total >= cap)
             }
         }
@@ -56,16 +53,15 @@ impl Session {
 
     /// Whether a finished turn is over its own threshold (0.164+, compaction.md row 53).
     pub(crate) fn over_post_turn_threshold(&self) -> bool {
-        let percent = self
-            .settings
+        let settings = self.turn_settings();
+        let percent = settings
             .post_turn_percent
             .filter(|_| self.profile.usage_records);
-        let (Some(percent), Some(window)) = (percent, self.settings.effective_window()) else {
+        let (Some(percent), Some(window)) = (percent, settings.effective_window()) else {
             return false;
         };
         let threshold = window * percent / 100;
-        let limit = self
-            .settings
+        let limit = settings
             .total_limit()
             .map_or(threshold, |limit| limit.min(threshold));
         self.total_tokens() >= limit

@@ -14,7 +14,7 @@ pub(crate) fn event(event: &ClientEvent, state: &mut State) -> Value {
         key: "",
         free: false,
     };
-    walk(&object(event), site, state)
+    walk(object(event), site, state)
 }
 
 fn object(event: &ClientEvent) -> Value {

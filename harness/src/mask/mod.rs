@@ -19,7 +19,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 #[cfg(test)]
 pub(crate) use self::values::image_size;
@@ -320,37 +320,45 @@ const FREE: &[&str] = &[
 const RESERVED: &[&str] = &["json", "raw", "no_newline"];
 
 /// Masks a value and everything below it.
-pub(crate) fn walk(value: &Value, site: Site<'_>, state: &mut State) -> Value {
+pub(crate) fn walk(value: Value, site: Site<'_>, state: &mut State) -> Value {
     match value {
-        Value::Object(map) => {
-            let mut out = Map::new();
-            for (key, child) in map {
+        Value::Object(mut map) => {
+            for (key, child) in &mut map {
                 let below = Site {
                     parent: site.key,
                     key,
                     free: site.free || FREE.contains(&key.as_str()),
                     ..site
                 };
-                out.insert(text::escape_key(key, RESERVED), walk(child, below, state));
+                *child = walk(std::mem::take(child), below, state);
             }
-            Value::Object(out)
+            if map.keys().any(|key| key.starts_with('$')) {
+                let escaped = |(key, child): (String, Value)| (text::escape_key(&key, RESERVED), child);
+                map = map.into_iter().map(escaped).collect();
+            }
+            Value::Object(map)
         }
-        Value::Array(list) => Value::Array(list.iter().map(|v| walk(v, site, state)).collect()),
-        Value::Null | Value::Bool(_) => value.clone(),
+        Value::Array(mut list) => {
+            for child in &mut list {
+                *child = walk(std::mem::take(child), site, state);
+            }
+            Value::Array(list)
+        }
+        Value::Null | Value::Bool(_) => value,
         Value::String(_) | Value::Number(_) => leaf(value, &site, state),
     }
 }
 
 /// Masks one string or number.
-pub(crate) fn leaf(value: &Value, site: &Site<'_>, state: &mut State) -> Value {
+pub(crate) fn leaf(value: Value, site: &Site<'_>, state: &mut State) -> Value {
     for mask in MASKS {
-        if let Some(masked) = (mask.apply)(site, value, state) {
+        if let Some(masked) = (mask.apply)(site, &value, state) {
             return masked;
         }
     }
     match value {
-        Value::String(s) => Value::String(text::plain(s, &state.places)),
-        other => other.clone(),
+        Value::String(text) => Value::String(text::plain_owned(text, &state.places)),
+        other => other,
     }
 }
 

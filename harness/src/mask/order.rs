@@ -59,14 +59,11 @@ fn own_output(racers: &[Option<Racer<'_>>], at: usize, call: &str) -> Option<usi
 }
 
 /// The record of one line with the ordinal of the line whose place it takes.
-pub(crate) fn with_ordinal_of(record: &Value, place: Option<&Value>) -> Value {
-    let mut out = record.clone();
-    if let (Some(ordinal), Some(own)) =
-        (place.and_then(|p| p.get("ordinal")), out.get_mut("ordinal"))
-    {
-        *own = ordinal.clone();
+pub(crate) fn with_ordinal(mut record: Value, ordinal: Option<Value>) -> Value {
+    if let (Some(ordinal), Some(own)) = (ordinal, record.get_mut("ordinal")) {
+        *own = ordinal;
     }
-    out
+    record
 }
 
 #[derive(PartialEq)]

@@ -15,14 +15,15 @@ pub(crate) fn file(file: &RolloutFile, state: &mut State) -> MaskedRollout {
         body.split('\n').collect()
     };
     let name = name(&file.name, state);
-    let parsed: Vec<Option<Value>> = lines.iter().map(|l| exact_object(l.as_bytes())).collect();
+    let mut parsed: Vec<Option<Value>> = lines.iter().map(|l| exact_object(l.as_bytes())).collect();
     // Ids are numbered in the canonical order, so the race is settled before the walk.
     let places = order::canonical(&parsed);
+    let ordinals: Vec<Option<Value>> = parsed.iter().map(ordinal).collect();
     let mut records = Vec::with_capacity(lines.len() + 1);
-    for (at, from) in places.iter().enumerate() {
-        records.push(match &parsed[*from] {
-            Some(record) => line(&order::with_ordinal_of(record, parsed[at].as_ref()), state),
-            None => wire::raw(lines[*from], state),
+    for (from, ordinal) in places.into_iter().zip(ordinals) {
+        records.push(match parsed[from].take() {
+            Some(record) => line(order::with_ordinal(record, ordinal), state),
+            None => wire::raw(lines[from], state),
         });
     }
     if !whole {
@@ -31,14 +32,19 @@ pub(crate) fn file(file: &RolloutFile, state: &mut State) -> MaskedRollout {
     MaskedRollout { name, records }
 }
 
-fn line(record: &Value, state: &mut State) -> Value {
+fn ordinal(record: &Option<Value>) -> Option<Value> {
+    record.as_ref()?.get("ordinal").cloned()
+}
+
+fn line(record: Value, state: &mut State) -> Value {
     let kind = record
         .get("type")
         .and_then(Value::as_str)
-        .unwrap_or_default();
+        .unwrap_or_default()
+        .to_owned();
     let site = Site {
         part: Part::Rollout,
-        kind,
+        kind: &kind,
         parent: "",
         key: "",
         free: false,

@@ -37,7 +37,7 @@ const LABEL_BYTES_MAX: usize = 80;
 
 /// Escapes a text and replaces the places of the run.
 pub(crate) fn plain(text: &str, places: &Places) -> String {
-    replace_places(&escape(text), places)
+    replace_places(escape(text), places)
 }
 
 /// Gives everything that looks like a placeholder one more `~`: `<cwd>` → `<~cwd>`.
@@ -87,7 +87,17 @@ fn looks_like_placeholder(tail: &str) -> bool {
     })
 }
 
-fn replace_places(text: &str, places: &Places) -> String {
+/// [`plain`] of a text that is not needed any more: most texts stay as they are.
+pub(crate) fn plain_owned(text: String, places: &Places) -> String {
+    let text = if text.contains('<') { escape(&text) } else { text };
+    replace_places(text, places)
+}
+
+fn replace_places(text: String, places: &Places) -> String {
+    // Every place is a path or a URL.
+    if !text.contains('/') {
+        return text;
+    }
     let socket = places
         .base_url
         .strip_prefix("http")
@@ -100,7 +110,7 @@ fn replace_places(text: &str, places: &Places) -> String {
     ];
     // One may lie inside the other: the longer one first.
     pairs.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
-    let mut out = text.to_owned();
+    let mut out = text;
     for (path, name) in pairs {
         if !path.is_empty() && out.contains(path) {
             out = out.replace(path, name);

@@ -25,7 +25,7 @@ pub(crate) fn metadata(site: &Site<'_>, value: &Value, state: &mut State) -> Opt
     out.insert(
         "$json".into(),
         walk(
-            &inner,
+            inner,
             Site {
                 part: Part::Body,
                 ..site

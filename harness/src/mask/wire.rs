@@ -26,7 +26,7 @@ pub(crate) fn request(exchange: &Exchange, state: &mut State) -> MaskedRequest {
         key: "",
         free: false,
     };
-    let body = match &parsed {
+    let body = match parsed {
         Some(value) => walk(value, site, state),
         None => raw(&String::from_utf8_lossy(&exchange.body), state),
     };
@@ -55,7 +55,7 @@ pub(crate) fn answer(answer: &Answer, state: &mut State) -> Answer {
     let items = answer.items.iter();
     Answer {
         response_id: answer.response_id.clone(),
-        items: items.map(|item| walk(item, site, state)).collect(),
+        items: items.map(|item| walk(item.clone(), site, state)).collect(),
     }
 }
 
@@ -74,7 +74,7 @@ fn header(name: &str, value: &str, state: &mut State) -> (String, String) {
         key: name,
         free: false,
     };
-    let masked = match leaf(&Value::String(value.to_owned()), &site, state) {
+    let masked = match leaf(Value::String(value.to_owned()), &site, state) {
         Value::String(text) => text,
         other => other.to_string(),
     };

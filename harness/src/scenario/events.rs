@@ -457,12 +457,18 @@ pub(super) fn actions(written: &Many<ClientAction>) -> Result<Vec<Action>, Strin
                 steer,
                 interrupt,
                 settings,
+                turn_settings,
             } = &action.value;
-            match (steer, interrupt, settings) {
-                (Some(parts), None, None) => user_input(parts).map(Action::Steer),
-                (None, Some(_), None) => Ok(Action::Interrupt),
-                (None, None, Some(settings)) => Ok(Action::Settings(Box::new(overrides(settings)))),
-                _ => Err("an action is exactly one of `steer`, `interrupt`, `settings`".to_owned()),
+            let boxed = |settings| Box::new(overrides(settings));
+            match (steer, interrupt, settings, turn_settings) {
+                (Some(parts), None, None, None) => user_input(parts).map(Action::Steer),
+                (None, Some(_), None, None) => Ok(Action::Interrupt),
+                (None, None, Some(settings), None) => Ok(Action::Settings(boxed(settings))),
+                (None, None, None, Some(settings)) => Ok(Action::TurnSettings(boxed(settings))),
+                _ => Err(
+                    "an action is exactly one of `steer`, `interrupt`, `settings`, `turn_settings`"
+                        .to_owned(),
+                ),
             }
         })
         .collect()

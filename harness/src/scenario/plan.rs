@@ -402,6 +402,8 @@ pub enum Action {
     Interrupt,
     /// `thread/settings/update`.
     Settings(Box<Overrides>),
+    /// `turn/settings/update`.
+    TurnSettings(Box<Overrides>),
 }
 
 /// What a client tool answers.

@@ -323,8 +323,11 @@ pub struct ClientAction {
     pub steer: Option<Parts>,
     /// Interrupts the turn.
     pub interrupt: Option<Nothing>,
-    /// Changes settings; they apply from the next turn on.
+    /// Changes settings of the thread; they apply from the next turn on.
     pub settings: Option<Settings>,
+    /// Changes settings of the running turn alone, from its next request on (0.164+, with the
+    /// feature `step_model_switching`): `model`, `effort`, `summary`, `service_tier`.
+    pub turn_settings: Option<Settings>,
 }
 
 /// Whether a stream is expected to be dropped.

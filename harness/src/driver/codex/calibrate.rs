@@ -58,33 +58,22 @@ pub fn stored_calibrations() -> Vec<Calibration> {
 
 /// Runs the binary, checks its texts and stores them in the cache.
 pub async fn calibrate(binary: &Binary) -> Result<Calibration, NoVerdict> {
-    let plan = plan();
-    let pool = Pool::new(
-        binary.clone(),
-        Calibration::default(),
-        std::slice::from_ref(&plan),
-        1,
-    )
-    .await?;
-    let outcome = pool.run(&plan).await?;
-    pool.close().await;
-    if !outcome.findings.is_empty() {
-        let list: Vec<String> = outcome
-            .findings
-            .iter()
-            .map(|finding| {
-                finding
-                    .message
-                    .lines()
-                    .next()
-                    .unwrap_or_default()
-                    .to_owned()
-            })
-            .collect();
-        return Err(failed(binary, &list.join("; ")));
+    let plans = [plan(), reminder_plan()];
+    let pool = Pool::new(binary.clone(), Calibration::default(), &plans, 1).await?;
+    let mut recordings = Vec::new();
+    for plan in &plans {
+        let outcome = pool.run(plan).await?;
+        if !outcome.findings.is_empty() {
+            let lines = outcome.findings.iter();
+            let list: Vec<&str> = lines
+                .map(|finding| finding.message.lines().next().unwrap_or_default())
+                .collect();
+            return Err(failed(binary, &list.join("; ")));
+        }
+        recordings.push(outcome.recording);
     }
-    let calibration =
-        extract(&outcome.recording, &binary.version).map_err(|why| failed(binary, &why))?;
+    pool.close().await;
+    let calibration = extract(&recordings, &binary.version).map_err(|why| failed(binary, &why))?;
     let path = stored_at(binary)?;
     let text = serde_json::to_string_pretty(&calibration).expect("strings serialise");
     if let Some(folder) = path.parent() {
@@ -131,10 +120,10 @@ fn refresh(mut stored: Calibration) -> Calibration {
 }
 
 /// Finds every known text among the strings of the requests and the warnings.
-fn extract(recording: &Recording, version: &str) -> Result<Calibration, String> {
-    let mut texts: Vec<String> = recording
-        .events
+fn extract(recordings: &[Recording], version: &str) -> Result<Calibration, String> {
+    let mut texts: Vec<String> = recordings
         .iter()
+        .flat_map(|recording| &recording.events)
         .filter_map(|event| match event {
             ClientEvent::Warning { message } => Some(message.clone()),
             ClientEvent::TurnStarted { .. }
@@ -148,13 +137,14 @@ fn extract(recording: &Recording, version: &str) -> Result<Calibration, String> 
             | ClientEvent::Error { .. } => None,
         })
         .collect();
-    for exchange in &recording.journal {
+    for exchange in recordings.iter().flat_map(|recording| &recording.journal) {
         let body: Value = serde_json::from_slice(&exchange.body).map_err(|e| e.to_string())?;
         strings(&body["input"], &mut texts);
         strings(&body["tools"], &mut texts);
     }
     // What stops a thread for good is in the rollout alone.
-    for line in recording.rollouts.iter().flat_map(|file| file.text.lines()) {
+    let files = recordings.iter().flat_map(|recording| &recording.rollouts);
+    for line in files.flat_map(|file| file.text.lines()) {
         let record: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
         strings(&record, &mut texts);
     }
@@ -166,6 +156,7 @@ fn extract(recording: &Recording, version: &str) -> Result<Calibration, String> 
     let parts: Vec<String> = texts
         .iter()
         .filter_map(|text| before_summary(text).or_else(|| of_switch(text)))
+        .chain(texts.iter().flat_map(|text| around_number(text)))
         .collect();
     texts.extend(parts);
     let mut pairs = Vec::new();
@@ -204,6 +195,16 @@ fn pair(known: &KnownText, real: &str) -> Result<Pair, String> {
             known.id
         ))
     }
+}
+
+/// What stands before and behind the first number of a text.
+fn around_number(text: &str) -> Vec<String> {
+    let digit = |c: char| c.is_ascii_digit();
+    let Some((head, rest)) = text.split_once(digit) else {
+        return Vec::new();
+    };
+    let tail = rest.trim_start_matches(digit);
+    vec![head.to_owned(), tail.to_owned()]
 }
 
 fn strings(value: &Value, found: &mut Vec<String>) {
@@ -289,6 +290,32 @@ fn plan() -> Plan {
             filtered,
             switched,
             last,
+        ],
+        expect: Expect::default(),
+    }
+}
+
+/// A turn that begins with few tokens left of a token budget.
+fn reminder_plan() -> Plan {
+    let user = |text: &str| {
+        StepAction::User(UserStep {
+            input: vec![json!({"type": "text", "text": text})],
+            ..UserStep::default()
+        })
+    };
+    let budget = json!({"enabled": true, "reminder_threshold_tokens": BUDGET});
+    Plan {
+        id: "calibration of the reminder".to_owned(),
+        models: vec![model("main")],
+        config: ConfigSpec {
+            features: vec![("token_budget".to_owned(), budget)],
+            ..ConfigSpec::default()
+        },
+        tools: Vec::new(),
+        files: Vec::new(),
+        steps: vec![
+            step(1, user("one"), reply("one", answer("one", BUDGET))),
+            step(2, user("two"), say("two", "two")),
         ],
         expect: Expect::default(),
     }

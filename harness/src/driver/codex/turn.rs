@@ -383,6 +383,11 @@ impl<'s, 'a> Turn<'s, 'a> {
                 "thread/settings/update",
                 self.session.settings_params(overrides),
             ),
+            Action::TurnSettings(overrides) => {
+                let mut params = self.session.settings_params(overrides);
+                params["turnId"] = json!(self.id);
+                ("turn/settings/update", params)
+            }
         };
         self.session
             .process()

@@ -10,9 +10,9 @@ mod ports;
 mod replays;
 mod sampling;
 
-use std::cell::RefCell;
 use std::rc::Rc;
 
+use engine::change::Change;
 use engine::client_context::ClientContext;
 use engine::ports::Ports;
 use engine::profile::{Profile, Version};
@@ -21,14 +21,14 @@ use engine::settings::{Model, Scope, Settings, Tool, Truncation};
 use engine::turn::TurnEnd;
 use serde_json::Value;
 
-use self::ports::{Counter, Files, Provider, Seen, VirtualClock};
+use self::ports::{Attached, Counter, Files, Provider, Seen, VirtualClock};
 use super::script::{answer, scripted};
 use super::{Driver, NoVerdict, Outcome};
 use crate::driver::codex::{INSTALLATION_ID, WORKSPACE_PATH_BYTES, slug};
 use crate::recording::{Exchange, Finding, Places, Recording};
 use crate::scenario::plan::{
-    Action, ConfigSpec, Ends, ModelSpec, Overrides, Plan, PlanStep, ResumeStep, StepAction,
-    TruncationMode, TurnStatus, UserStep,
+    ConfigSpec, Ends, ModelSpec, Overrides, Plan, PlanStep, ResumeStep, StepAction, TruncationMode,
+    TurnStatus, UserStep,
 };
 use crate::texts::Calibration;
 
@@ -102,14 +102,6 @@ fn supported(plan: &Plan) -> Result<(), NoVerdict> {
         if let StepAction::Later(key) = &step.action {
             return Err(later(key));
         }
-        for reply in &step.replies {
-            let inside = reply.gate.iter().flat_map(|gate| &gate.actions);
-            let answers = reply.tool_answers.iter();
-            let mut actions = inside.chain(answers.flat_map(|answer| &answer.while_running));
-            if actions.any(|action| matches!(action, Action::Settings(_))) {
-                return Err(later("settings inside a turn"));
-            }
-        }
     }
     Ok(())
 }
@@ -131,13 +123,13 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(version: Version, plan: &'a Plan) -> Self {
-        let inbox = Rc::new(RefCell::new(None));
+        let client = Attached::new(&plan.models);
         Self {
             plan,
             profile: Profile::of(version),
             settings: settings(plan),
-            provider: Rc::new(Provider::new(Rc::clone(&inbox), plan.config.unreachable)),
-            tools: Rc::new(ports::Client::new(inbox)),
+            provider: Rc::new(Provider::new(Rc::clone(&client), plan.config.unreachable)),
+            tools: Rc::new(ports::Client::new(client)),
             files: Rc::new(Files::default()),
             seen: Rc::new(Seen::default()),
             clock: Rc::new(VirtualClock::default()),
@@ -258,32 +250,9 @@ impl<'a> Run<'a> {
     }
 
     fn change(&mut self, overrides: &Overrides) {
-        let overrides = overrides.clone();
-        let named = |name: &String| self.plan.models.iter().find(|spec| spec.name == *name);
-        let other = overrides.model.as_ref().and_then(named).map(model);
-        self.session().update_settings(|settings| {
-            if let Some(model) = other {
-                settings.model = model;
-            }
-            if let Some(cwd) = &overrides.cwd {
-                settings.cwd = format!("{WORKSPACE}/{cwd}");
-            }
-            if let Some(sandbox) = overrides.sandbox {
-                settings.sandbox = sandbox;
-            }
-            if let Some(approval) = overrides.approval {
-                settings.approval = approval;
-            }
-            if let Some(effort) = overrides.effort {
-                settings.effort = Some(effort);
-            }
-            if let Some(summary) = overrides.summary {
-                settings.sampling.summary = Some(summary);
-            }
-            if let Some(tier) = overrides.service_tier {
-                settings.sampling.service_tier = Some(tier);
-            }
-        });
+        let change = change(overrides, &self.plan.models);
+        self.session()
+            .update_settings(|settings| change.apply(settings));
     }
 
     fn check_end(&mut self, step: &PlanStep, end: &TurnEnd) {
@@ -415,6 +384,21 @@ fn settings(plan: &Plan) -> Settings {
         client_name: CLIENT.0.to_owned(),
         client_version: CLIENT.1.to_owned(),
         installation_id: INSTALLATION_ID.to_owned(),
+    }
+}
+
+/// What a client asks to change, as the engine takes it.
+fn change(wanted: &Overrides, models: &[ModelSpec]) -> Change {
+    let named = |name: &String| models.iter().find(|spec| spec.name == *name);
+    let folder = |cwd: &String| format!("{WORKSPACE}/{cwd}");
+    Change {
+        model: wanted.model.as_ref().and_then(named).map(model),
+        effort: wanted.effort.clone(),
+        summary: wanted.summary.clone(),
+        cwd: wanted.cwd.as_ref().map(folder),
+        sandbox: wanted.sandbox.clone(),
+        approval: wanted.approval.clone(),
+        service_tier: wanted.service_tier.clone(),
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use engine::change::Reach;
 use engine::events::Event;
 use engine::ports::{
     Clock, Connection, EventStream, HttpFailure, Ids, Inbox, Observer, Request, RolloutStore,
@@ -21,26 +22,46 @@ use serde_json::Value;
 
 use crate::driver::script::problem_finding;
 use crate::recording::{ClientEvent, Finding, RolloutFile};
-use crate::scenario::plan::{Action, PlanReply, PlanStep, ToolAnswer};
+use crate::scenario::plan::{Action, ModelSpec, PlanReply, PlanStep, ToolAnswer};
 
-/// The inbox of the running session.
-type Attached = Rc<RefCell<Option<Rc<Inbox>>>>;
+use super::change;
 
-fn act(inbox: &Inbox, actions: &[Action]) -> bool {
-    let mut interrupted = false;
-    for action in actions {
-        match action {
-            Action::Steer(parts) => inbox.steer(parts.clone()),
-            Action::Interrupt => {
-                inbox.interrupt();
-                interrupted = true;
-            }
-            // A change of settings inside a turn counts from the next turn on; the plan that
-            // needs it is refused before it runs.
-            Action::Settings(_) => {}
-        }
+/// The running session, as the client's actions reach it.
+pub(super) struct Attached {
+    inbox: RefCell<Option<Rc<Inbox>>>,
+    models: Vec<ModelSpec>,
+}
+
+impl Attached {
+    pub(super) fn new(models: &[ModelSpec]) -> Rc<Self> {
+        Rc::new(Self {
+            inbox: RefCell::default(),
+            models: models.to_vec(),
+        })
     }
-    interrupted
+
+    /// Does what the client does inside a turn; whether it interrupted it.
+    fn act(&self, actions: &[Action]) -> bool {
+        let inbox = self.inbox.borrow().clone();
+        let Some(inbox) = inbox else { return false };
+        let mut interrupted = false;
+        for action in actions {
+            match action {
+                Action::Steer(parts) => inbox.steer(parts.clone()),
+                Action::Interrupt => {
+                    inbox.interrupt();
+                    interrupted = true;
+                }
+                Action::Settings(wanted) => {
+                    inbox.change(Reach::Thread, change(wanted, &self.models));
+                }
+                Action::TurnSettings(wanted) => {
+                    inbox.change(Reach::Turn, change(wanted, &self.models));
+                }
+            }
+        }
+        interrupted
+    }
 }
 
 /// The provider in memory.
@@ -48,17 +69,17 @@ fn act(inbox: &Inbox, actions: &[Action]) -> bool {
 pub(super) struct Provider {
     memory: Rc<RefCell<MemoryProvider>>,
     step: Rc<RefCell<Vec<PlanReply>>>,
-    inbox: Attached,
+    client: Rc<Attached>,
     /// Nobody listens: nothing is answered, and nothing arrives.
     unreachable: bool,
 }
 
 impl Provider {
-    pub(super) fn new(inbox: Attached, unreachable: bool) -> Self {
+    pub(super) fn new(client: Rc<Attached>, unreachable: bool) -> Self {
         Self {
             memory: Rc::default(),
             step: Rc::default(),
-            inbox,
+            client,
             unreachable,
         }
     }
@@ -350,10 +371,8 @@ impl EventStream for Stream {
                 for _ in 0..SETTLE_YIELDS {
                     tokio::task::yield_now().await;
                 }
-                if let Some((_, actions)) = self.gate.take()
-                    && let Some(inbox) = self.provider.inbox.borrow().as_ref()
-                {
-                    act(inbox, &actions);
+                if let Some((_, actions)) = self.gate.take() {
+                    self.provider.client.act(&actions);
                 }
                 // The engine looks into its inbox before the next event.
                 tokio::task::yield_now().await;
@@ -372,7 +391,7 @@ impl EventStream for Stream {
 
 /// The client's side of tool calls.
 pub(super) struct Client {
-    inbox: Attached,
+    attached: Rc<Attached>,
     answers: RefCell<Vec<ToolAnswer>>,
     order: Rc<Turnstile>,
 }
@@ -409,16 +428,16 @@ impl Turnstile {
 }
 
 impl Client {
-    pub(super) fn new(inbox: Attached) -> Self {
+    pub(super) fn new(attached: Rc<Attached>) -> Self {
         Self {
-            inbox,
+            attached,
             answers: RefCell::default(),
             order: Rc::default(),
         }
     }
 
     pub(super) fn attach(&self, inbox: Rc<Inbox>) {
-        *self.inbox.borrow_mut() = Some(inbox);
+        *self.attached.inbox.borrow_mut() = Some(inbox);
     }
 
     pub(super) fn begin(&self, step: &PlanStep) {
@@ -448,14 +467,14 @@ impl Client {
 impl Tools for Client {
     fn call(&self, call: ToolCall) -> LocalBoxFuture<'static, ToolOutcome> {
         let answer = self.take(&call.call_id);
-        let inbox = self.inbox.borrow().clone();
+        let client = Rc::clone(&self.attached);
         let order = Rc::clone(&self.order);
         async move {
             order.pass(&call.call_id).await;
             let Some(answer) = answer else {
                 return ToolOutcome::Refused;
             };
-            if inbox.is_some_and(|inbox| act(&inbox, &answer.while_running)) {
+            if client.act(&answer.while_running) {
                 // An interrupted call is never answered.
                 std::future::pending::<()>().await;
             }
