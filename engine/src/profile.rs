@@ -73,8 +73,6 @@ pub struct Profile {
     pub sequences: bool,
     /// Bytes of the local estimate.
     pub estimate: EstimateBasis,
-    /// Calls count with name and arguments in the text estimate; no effect on the JSON one.
-    pub estimate_calls: bool,
     /// Start of the uncovered items.
     pub uncovered: UncoveredFrom,
     /// While no usage was ever seen the whole history is estimated (row 8).
@@ -197,7 +195,6 @@ impl Profile {
             usage_records: false,
             sequences: false,
             estimate: EstimateBasis::Json,
-            estimate_calls: true,
             uncovered: UncoveredFrom::LastModelOutput,
             estimate_without_usage: false,
             hard_cap_in_total_scope: false,
@@ -259,7 +256,6 @@ impl Profile {
             paginated: true,
             usage_records: true,
             estimate: EstimateBasis::Text,
-            estimate_calls: false,
             hard_cap_in_total_scope: true,
             context_in_every_replacement: true,
             joins_kept_parts: false,
@@ -306,7 +302,6 @@ impl Profile {
             accept_encoding: true,
             raises_live_detail: true,
             sequences: true,
-            estimate_calls: true,
             client_context_as_output: true,
             compaction_retries: CompactionRetries::AsTurns,
             uncovered: UncoveredFrom::LastUsage,

@@ -124,7 +124,7 @@ pub fn estimate(item: &Item, profile: &Profile) -> i64 {
             return encrypted_len(item).div_ceil(12) as i64;
         }
         (_, EstimateBasis::Json) => json_bytes(item),
-        (kind, EstimateBasis::Text) => text_bytes(item, kind, profile),
+        (kind, EstimateBasis::Text) => text_bytes(item, kind),
     };
     bytes.div_ceil(4) as i64
 }
@@ -173,7 +173,7 @@ fn image_urls(item: &Item) -> Vec<&str> {
         .collect()
 }
 
-fn text_bytes(item: &Item, kind: &str, profile: &Profile) -> u64 {
+fn text_bytes(item: &Item, kind: &str) -> u64 {
     let images = image_urls(item).len() as u64 * IMAGE_BYTES;
     let len = |key: &str| {
         item.payload
@@ -195,12 +195,9 @@ fn text_bytes(item: &Item, kind: &str, profile: &Profile) -> u64 {
                 let names = len("name") + len("namespace");
                 len("output") + parts("output") + len("call_id") + names
             }
-            "function_call" if profile.estimate_calls => {
-                len("name") + len("arguments") + CALL_OVERHEAD_BYTES
-            }
-            "custom_tool_call" if profile.estimate_calls => {
-                len("name") + len("input") + CALL_OVERHEAD_BYTES
-            }
+            // Only 0.171 meets one: up to 0.164 a call covers what stands before it.
+            "function_call" => len("name") + len("arguments") + CALL_OVERHEAD_BYTES,
+            "custom_tool_call" => len("name") + len("input") + CALL_OVERHEAD_BYTES,
             _ => 0,
         }
 }

@@ -65,7 +65,8 @@ impl Session {
             match event["type"].as_str() {
                 Some("response.output_item.done") => {
                     let item = items::from_json(&event["item"], &self.profile);
-                    if let Some(item) = item.filter(is_whole) {
+                    // One without content is not read at all.
+                    if let Some(item) = item {
                         outputs += 1;
                         found.extend((item.kind() == "compaction").then_some(item));
                     }
@@ -150,11 +151,6 @@ impl Session {
         }
         History::new(items).for_prompt(&asked.model, &self.profile)
     }
-}
-
-/// A compaction item needs content to be one.
-fn is_whole(item: &Item) -> bool {
-    item.kind() != "compaction" || item.payload.contains_key("encrypted_content")
 }
 
 fn is_kept_by_endpoint(item: &Item) -> bool {

@@ -333,7 +333,8 @@ pub(crate) fn walk(value: Value, site: Site<'_>, state: &mut State) -> Value {
                 *child = walk(std::mem::take(child), below, state);
             }
             if map.keys().any(|key| key.starts_with('$')) {
-                let escaped = |(key, child): (String, Value)| (text::escape_key(&key, RESERVED), child);
+                let escaped =
+                    |(key, child): (String, Value)| (text::escape_key(&key, RESERVED), child);
                 map = map.into_iter().map(escaped).collect();
             }
             Value::Object(map)

@@ -18,7 +18,7 @@ pub(crate) fn file(file: &RolloutFile, state: &mut State) -> MaskedRollout {
     let mut parsed: Vec<Option<Value>> = lines.iter().map(|l| exact_object(l.as_bytes())).collect();
     // Ids are numbered in the canonical order, so the race is settled before the walk.
     let places = order::canonical(&parsed);
-    let ordinals: Vec<Option<Value>> = parsed.iter().map(ordinal).collect();
+    let ordinals: Vec<Option<Value>> = parsed.iter().map(|r| ordinal(r.as_ref())).collect();
     let mut records = Vec::with_capacity(lines.len() + 1);
     for (from, ordinal) in places.into_iter().zip(ordinals) {
         records.push(match parsed[from].take() {
@@ -32,8 +32,8 @@ pub(crate) fn file(file: &RolloutFile, state: &mut State) -> MaskedRollout {
     MaskedRollout { name, records }
 }
 
-fn ordinal(record: &Option<Value>) -> Option<Value> {
-    record.as_ref()?.get("ordinal").cloned()
+fn ordinal(record: Option<&Value>) -> Option<Value> {
+    record?.get("ordinal").cloned()
 }
 
 fn line(record: Value, state: &mut State) -> Value {

@@ -89,7 +89,11 @@ fn looks_like_placeholder(tail: &str) -> bool {
 
 /// [`plain`] of a text that is not needed any more: most texts stay as they are.
 pub(crate) fn plain_owned(text: String, places: &Places) -> String {
-    let text = if text.contains('<') { escape(&text) } else { text };
+    let text = if text.contains('<') {
+        escape(&text)
+    } else {
+        text
+    };
     replace_places(text, places)
 }
 
