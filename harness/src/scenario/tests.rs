@@ -132,6 +132,18 @@ fn unreachable_replies_are_errors() {
 }
 
 #[test]
+fn settings_inside_a_turn_are_checked() {
+    let found = |action: &str| {
+        let gate = format!("gate: {{after_events: 1, do: [{action}]}}");
+        errors(&with_replies(&format!("      - {{say: x, {gate}}}\n"))).join("\n")
+    };
+    assert!(found("{settings: {model: other}}").contains("unknown model `other`"));
+    let wrong = found("{turn_settings: {cwd: a}}");
+    assert!(wrong.contains("`turn_settings` are `model`"), "{wrong}");
+    assert!(wrong.contains("step_model_switching"), "{wrong}");
+}
+
+#[test]
 fn contents_exclude_each_other() {
     let found = errors(&with_replies(
         "      - {say: x, reasoning: y}\n      - {usage: 3}\n",

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::error::{Mark, Problem, nearest};
 use super::events::content_keys;
-use super::reply::{Assertion, Call, For, Item, Reply};
+use super::reply::{Assertion, Call, ClientAction, For, Item, Reply};
 use super::resolve::step_keys;
 use super::schema::{Scenario, Step};
-use super::values::{Located, OneOrMany, version_range};
+use super::values::{Located, Many, OneOrMany, version_range};
 
 /// Start of the file, for findings that belong to no line.
 const TOP: Mark = Mark { line: 1, column: 1 };
@@ -166,9 +166,41 @@ impl Found {
         let calls = calls(reply);
         for call in &calls {
             self.call(scenario, *at, call);
+            self.actions(scenario, call.while_running.as_ref());
         }
+        let gate = reply.gate.as_ref();
+        self.actions(scenario, gate.map(|gate| &gate.actions));
         for assertion in reply.request.iter().flat_map(OneOrMany::as_slice) {
             self.assertion(*at, assertion);
+        }
+    }
+
+    /// Settings that change inside a turn.
+    fn actions(&mut self, scenario: &Scenario, actions: Option<&Many<ClientAction>>) {
+        for Located { at, value: action } in actions.into_iter().flat_map(|list| &list.0) {
+            for settings in [&action.settings, &action.turn_settings]
+                .into_iter()
+                .flatten()
+            {
+                self.model(scenario, settings.model.as_ref(), *at);
+            }
+            let Some(settings) = &action.turn_settings else {
+                continue;
+            };
+            if settings.cwd.is_some() || settings.sandbox.is_some() || settings.approval.is_some() {
+                let what = "`turn_settings` are `model`, `effort`, `summary` and `service_tier`";
+                let help = "change the rest for the thread: `settings: {...}`";
+                self.add(Problem::new(*at, what).help(help));
+            }
+            let features = &scenario.config.features.0;
+            if !features
+                .iter()
+                .any(|(name, _)| name == "step_model_switching")
+            {
+                let what = "`turn_settings` without the feature that allows them";
+                let help = "add `config: {features: {step_model_switching: true}}`";
+                self.add(Problem::new(*at, what).help(help));
+            }
         }
     }
 
