@@ -37,7 +37,7 @@ const LABEL_BYTES_MAX: usize = 80;
 
 /// Escapes a text and replaces the places of the run.
 pub(crate) fn plain(text: &str, places: &Places) -> String {
-    replace_places(escape(text), places)
+    plain_owned(text.to_owned(), places)
 }
 
 /// Gives everything that looks like a placeholder one more `~`: `<cwd>` → `<~cwd>`.

@@ -141,6 +141,7 @@ fn settings_inside_a_turn_are_checked() {
     let wrong = found("{turn_settings: {cwd: a}}");
     assert!(wrong.contains("`turn_settings` are `model`"), "{wrong}");
     assert!(wrong.contains("step_model_switching"), "{wrong}");
+    assert!(wrong.contains("on a version that has none"), "{wrong}");
 }
 
 #[test]

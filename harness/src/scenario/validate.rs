@@ -8,9 +8,19 @@ use super::reply::{Assertion, Call, ClientAction, For, Item, Reply};
 use super::resolve::step_keys;
 use super::schema::{Scenario, Step};
 use super::values::{Located, Many, OneOrMany, version_range};
+use crate::golden::versions::VERSIONS;
 
 /// Start of the file, for findings that belong to no line.
 const TOP: Mark = Mark { line: 1, column: 1 };
+
+/// Whether a range holds the oldest version; a range that does not parse has its own finding.
+fn meets_oldest(range: &str) -> bool {
+    let oldest = VERSIONS[0].real.parse();
+    let (Ok(range), Ok(oldest)) = (version_range(range), oldest) else {
+        return false;
+    };
+    range.matches(&oldest)
+}
 
 /// Finds what does not fit together.
 pub(super) fn validate(scenario: &Scenario, rules: Option<&BTreeSet<String>>) -> Vec<Problem> {
@@ -166,17 +176,22 @@ impl Found {
         let calls = calls(reply);
         for call in &calls {
             self.call(scenario, *at, call);
-            self.actions(scenario, call.while_running.as_ref());
+            self.actions(scenario, reply, call.while_running.as_ref());
         }
         let gate = reply.gate.as_ref();
-        self.actions(scenario, gate.map(|gate| &gate.actions));
+        self.actions(scenario, reply, gate.map(|gate| &gate.actions));
         for assertion in reply.request.iter().flat_map(OneOrMany::as_slice) {
             self.assertion(*at, assertion);
         }
     }
 
     /// Settings that change inside a turn.
-    fn actions(&mut self, scenario: &Scenario, actions: Option<&Many<ClientAction>>) {
+    fn actions(
+        &mut self,
+        scenario: &Scenario,
+        reply: &Reply,
+        actions: Option<&Many<ClientAction>>,
+    ) {
         for Located { at, value: action } in actions.into_iter().flat_map(|list| &list.0) {
             for settings in [&action.settings, &action.turn_settings]
                 .into_iter()
@@ -190,6 +205,16 @@ impl Found {
             if settings.cwd.is_some() || settings.sandbox.is_some() || settings.approval.is_some() {
                 let what = "`turn_settings` are `model`, `effort`, `summary` and `service_tier`";
                 let help = "change the rest for the thread: `settings: {...}`";
+                self.add(Problem::new(*at, what).help(help));
+            }
+            let ranges = [&scenario.versions, &reply.versions];
+            if ranges
+                .into_iter()
+                .flatten()
+                .all(|range| meets_oldest(&range.value))
+            {
+                let what = "`turn_settings` on a version that has none";
+                let help = "add `versions: \">=0.164\"` and a `reason` to the scenario";
                 self.add(Problem::new(*at, what).help(help));
             }
             let features = &scenario.config.features.0;

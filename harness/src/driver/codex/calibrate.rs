@@ -60,9 +60,14 @@ pub fn stored_calibrations() -> Vec<Calibration> {
 pub async fn calibrate(binary: &Binary) -> Result<Calibration, NoVerdict> {
     let plans = [plan(), reminder_plan()];
     let pool = Pool::new(binary.clone(), Calibration::default(), &plans, 1).await?;
-    let mut recordings = Vec::new();
+    let mut outcomes = Vec::new();
     for plan in &plans {
-        let outcome = pool.run(plan).await?;
+        outcomes.push(pool.run(plan).await);
+    }
+    pool.close().await;
+    let mut recordings = Vec::new();
+    for outcome in outcomes {
+        let outcome = outcome?;
         if !outcome.findings.is_empty() {
             let lines = outcome.findings.iter();
             let list: Vec<&str> = lines
@@ -72,7 +77,6 @@ pub async fn calibrate(binary: &Binary) -> Result<Calibration, NoVerdict> {
         }
         recordings.push(outcome.recording);
     }
-    pool.close().await;
     let calibration = extract(&recordings, &binary.version).map_err(|why| failed(binary, &why))?;
     let path = stored_at(binary)?;
     let text = serde_json::to_string_pretty(&calibration).expect("strings serialise");
@@ -295,7 +299,7 @@ fn plan() -> Plan {
     }
 }
 
-/// A turn that begins with few tokens left of a token budget.
+/// A turn that leaves few tokens of a token budget: the next one sends the reminder.
 fn reminder_plan() -> Plan {
     let user = |text: &str| {
         StepAction::User(UserStep {
