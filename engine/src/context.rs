@@ -144,9 +144,14 @@ pub struct WindowIds<'a> {
     pub window: &'a Window,
 }
 
+/// Whether the context names the window: with a token budget, where there is a window.
+fn names_window(settings: &Settings) -> bool {
+    settings.token_budget.is_some() && settings.window().is_some()
+}
+
 /// `<context_window>`: one text on 0.144, tag, body and tag as three parts later.
 fn window_fragments(settings: &Settings, profile: &Profile, ids: &WindowIds<'_>) -> Vec<Fragment> {
-    if settings.token_budget.is_none() {
+    if !names_window(settings) {
         return Vec::new();
     }
     let window = ids.window;
@@ -341,7 +346,7 @@ pub fn world_state(settings: &Settings, profile: &Profile) -> Map<String, Value>
         set("approved_command_prefixes", json!([]));
     }
     set("apps_instructions", json!(false));
-    if wide && settings.token_budget.is_some() {
+    if wide && names_window(settings) {
         set("context_window", json!("/root"));
     }
     if wide {

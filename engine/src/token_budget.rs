@@ -70,14 +70,13 @@ impl Session {
         if self.new_window_wished {
             return true;
         }
-        let over = self.over_limit();
-        let (Some(budget), Some(limit)) = (
-            self.settings.token_budget.clone(),
-            self.turn_settings().total_limit(),
-        ) else {
+        let Some(left) = self.tokens_left() else {
+            return false;
+        };
+        let over = left <= 0;
+        let Some(budget) = self.settings.token_budget.clone() else {
             return over;
         };
-        let total = self.total_tokens();
         if let Some(prompt) = budget.fallback_prompt.filter(|_| over) {
             if !std::mem::replace(&mut self.said.fallback, true) {
                 self.record_note(
@@ -87,9 +86,8 @@ impl Session {
                     &prompt,
                 );
             }
-            return total >= limit + budget.fallback_buffer;
+            return left + budget.fallback_buffer <= 0;
         }
-        let left = limit - total;
         if !over
             && budget.reminder_threshold.is_some_and(|at| left <= at)
             && !std::mem::replace(&mut self.said.reminder, true)
@@ -105,8 +103,8 @@ impl Session {
 
     /// What the model is told when it asks: the tokens up to the limit.
     pub(crate) fn context_remaining(&self) -> String {
-        let limit = self.turn_settings().total_limit().unwrap_or(0);
-        let left = (limit - self.total_tokens()).max(0);
+        let left = self.tokens_left().map(|left| left.max(0).to_string());
+        let left = left.as_deref().unwrap_or("unknown");
         format!("You have {left} tokens left in this context window.")
     }
 }

@@ -14,21 +14,25 @@ pub(crate) struct Switch {
 impl Session {
     /// Whether the context has reached its limit (compaction.md §2.1).
     pub fn over_limit(&self) -> bool {
+        self.tokens_left().is_some_and(|left| left <= 0)
+    }
+
+    /// Tokens up to the nearest limit, negative above it; `None` where nothing limits the context.
+    pub(crate) fn tokens_left(&self) -> Option<i64> {
         let total = self.total_tokens();
         let settings = self.turn_settings();
         let cap = settings.effective_window();
-        match settings.scope {
+        let (limit, cap) = match settings.scope {
             Scope::Total => {
                 let hard = cap.filter(|_| self.profile.hard_cap_in_total_scope);
-                settings.total_limit().is_some_and(|limit| total >= limit)
-                    || hard.is_some_and(|cap| total >= cap)
+                (settings.total_limit().map(|limit| limit - total), hard)
             }
             Scope::BodyAfterPrefix => {
                 let body = (total - self.prefill.unwrap_or(0)).max(0);
-                settings.body_limit().is_some_and(|limit| body >= limit)
-                    || cap.is_some_and(|cap| total >= cap)
+                (settings.body_limit().map(|limit| limit - body), cap)
             }
-        }
+        };
+        limit.into_iter().chain(cap.map(|cap| cap - total)).min()
     }
 
     /// Whether the model of this turn makes the one before compact (compaction.md §8).
