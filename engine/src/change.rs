@@ -2,8 +2,9 @@
 //! on, those of the turn from its next sampling to its end (0.164+, `turn.settings.*`).
 
 use crate::context;
+use crate::permissions;
 use crate::session::{Baseline, Session};
-use crate::settings::{Model, Settings};
+use crate::settings::{Model, Settings, service_tier};
 
 /// What of the settings changes; `None` stays as it is.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -34,6 +35,11 @@ pub enum Reach {
 }
 
 impl Change {
+    /// Nothing is asked for.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Changes the settings.
     pub fn apply(self, settings: &mut Settings) {
         if let Some(model) = self.model {
@@ -44,6 +50,7 @@ impl Change {
         }
         if let Some(sandbox) = self.sandbox {
             settings.sandbox = sandbox;
+            settings.closed_for_good = permissions::closed_for_good(settings);
         }
         if let Some(approval) = self.approval {
             settings.approval = approval;
@@ -55,7 +62,7 @@ impl Change {
             settings.sampling.summary = Some(summary);
         }
         if let Some(tier) = self.service_tier {
-            settings.sampling.service_tier = Some(tier);
+            settings.sampling.service_tier = Some(service_tier(tier));
         }
     }
 }
@@ -79,9 +86,9 @@ impl Session {
             let thread = self.waiting.thread.get_or_insert_with(|| now.clone());
             match reach {
                 Reach::Thread => {
-                    let before = thread.clone();
+                    let asked = !change.is_empty();
                     change.apply(thread);
-                    if *thread != before {
+                    if asked {
                         let changed = thread.clone();
                         self.record_settings_of(&changed);
                     }

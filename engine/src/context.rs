@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::items::{Item, message};
+use crate::permissions;
 use crate::profile::Profile;
 use crate::session::Window;
 use crate::settings::{Model, Settings};
@@ -31,7 +32,7 @@ pub fn full(
     ids: &WindowIds<'_>,
 ) -> Vec<Item> {
     let mut developer: Vec<Fragment> = switched.map(model_switch_fragment).into_iter().collect();
-    let permissions = permissions_fragment(settings);
+    let permissions = permissions_fragment(settings, profile);
     let instructions = settings.developer_instructions.as_ref().map(|text| Fragment {
         role: "developer",
         kind: "generic.developer_instructions",
@@ -115,10 +116,16 @@ pub fn diff(
     switched: Option<&Model>,
 ) -> Vec<Item> {
     let mut items = Vec::new();
-    let changed = (&before.sandbox, &before.approval) != (&now.sandbox, &now.approval);
+    let changed = if profile.wide_permissions {
+        permissions::text(before, profile) != permissions::text(now, profile)
+    } else {
+        let rules = |settings| permissions::record(settings, profile);
+        before.approval != now.approval || rules(before) != rules(now)
+    };
     let together = profile.model_switch_repeats_permissions;
     let announced = switched.map(model_switch_fragment);
-    let allowed = (changed || (announced.is_some() && together)).then(|| permissions_fragment(now));
+    let allowed =
+        (changed || (announced.is_some() && together)).then(|| permissions_fragment(now, profile));
     let (announced, allowed) = (announced.into_iter(), allowed.flatten().into_iter());
     if together {
         let developer: Vec<Fragment> = announced.chain(allowed).collect();
@@ -221,19 +228,12 @@ fn model_switch_fragment(model: &Model) -> Fragment {
     }
 }
 
-fn permissions_fragment(settings: &Settings) -> Option<Fragment> {
-    if !settings.permissions_instructions {
-        return None;
-    }
-    let text = match settings.sandbox.as_str() {
-        "read-only" => texts::PERMISSIONS_READ_ONLY_NEVER,
-        _ => texts::PERMISSIONS_DANGER_NEVER,
-    };
-    Some(Fragment {
+fn permissions_fragment(settings: &Settings, profile: &Profile) -> Option<Fragment> {
+    settings.permissions_instructions.then(|| Fragment {
         role: "developer",
         kind: "permissions.instructions",
         provenance: harness(),
-        text: text.to_owned(),
+        text: permissions::text(settings, profile),
     })
 }
 
@@ -289,43 +289,19 @@ fn environment_text(settings: &Settings, profile: &Profile, whole: bool) -> Stri
         lines.push(format!("  <current_date>{}</current_date>", settings.date));
         lines.push(format!("  <timezone>{}</timezone>", settings.timezone));
     }
-    lines.push(format!("  {}", filesystem(settings)));
+    lines.push(format!("  {}", filesystem(settings, profile)));
     format!(
         "<environment_context>\n{}\n</environment_context>",
         lines.join("\n")
     )
 }
 
-fn filesystem(settings: &Settings) -> String {
-    let profile = if settings.sandbox == "read-only" {
-        "<permission_profile type=\"managed\"><file_system type=\"restricted\"><entry \
-         access=\"read\"><special>:root</special></entry></file_system></permission_profile>"
-    } else {
-        "<permission_profile type=\"disabled\"><file_system type=\"unrestricted\" />\
-         </permission_profile>"
-    };
+fn filesystem(settings: &Settings, profile: &Profile) -> String {
     format!(
-        "<filesystem><workspace_roots><root>{}</root></workspace_roots>{profile}</filesystem>",
-        settings.cwd
+        "<filesystem><workspace_roots><root>{}</root></workspace_roots>{}</filesystem>",
+        settings.cwd,
+        permissions::element(settings, profile)
     )
-}
-
-/// `permission_profile` of the records.
-pub fn permission_profile(settings: &Settings) -> Value {
-    if settings.sandbox == "read-only" {
-        json!({
-            "type": "managed",
-            "file_system": {
-                "type": "restricted",
-                "entries": [
-                    {"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"}
-                ],
-            },
-            "network": "restricted",
-        })
-    } else {
-        json!({"type": "disabled"})
-    }
 }
 
 /// The whole world state, keys in the order of the binary.
@@ -363,7 +339,7 @@ pub fn world_state(settings: &Settings, profile: &Profile) -> Map<String, Value>
         set("model", world_model(settings, profile));
         set("model_catalog", json!(sha1_hex("catalog")));
         set("multi_agent_mode", json!({}));
-        if let Some(fragment) = permissions_fragment(settings) {
+        if let Some(fragment) = permissions_fragment(settings, profile) {
             let hash = sha1_hex(&fragment.text);
             set(
                 "permissions",
@@ -462,7 +438,10 @@ fn environments(settings: &Settings, profile: &Profile) -> Value {
         map.insert("current_date".to_owned(), json!(settings.date));
         map.insert("timezone".to_owned(), json!(settings.timezone));
     }
-    map.insert("filesystem".to_owned(), json!(filesystem(settings)));
+    map.insert(
+        "filesystem".to_owned(),
+        json!(filesystem(settings, profile)),
+    );
     Value::Object(map)
 }
 

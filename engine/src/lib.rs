@@ -26,6 +26,7 @@ pub mod history;
 pub mod hooks;
 mod images;
 pub mod items;
+mod permissions;
 mod plan_limit;
 pub mod ports;
 pub mod profile;

@@ -103,6 +103,9 @@ pub struct Profile {
     /// A new model repeats the permissions in the message that announces it; later they are told
     /// only where they change, in a message of their own.
     pub model_switch_repeats_permissions: bool,
+    /// Permissions name one more closed folder, closed folders need not exist, `untrusted` has a
+    /// shorter text, and the model is told anew where the text differs; before, where the rules do.
+    pub wide_permissions: bool,
     /// The user text survives a failed pre-turn compaction (row 31).
     pub keeps_text_after_failed_pre_turn: bool,
     /// The user text survives an interrupted pre-turn compaction (§5.4).
@@ -209,6 +212,7 @@ impl Profile {
             stores_for_azure: true,
             remote_v1: true,
             model_switch_repeats_permissions: true,
+            wide_permissions: false,
             keeps_text_after_failed_pre_turn: false,
             keeps_text_after_interrupted_pre_turn: false,
             start_hooks_in_turn: false,
@@ -267,6 +271,7 @@ impl Profile {
             stores_for_azure: false,
             remote_v1: false,
             model_switch_repeats_permissions: false,
+            wide_permissions: true,
             keeps_text_after_failed_pre_turn: true,
             start_hooks_in_turn: true,
             error_in_task_complete: true,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::items::Item;
+use crate::permissions;
 use crate::ports::Request;
 use crate::profile::Profile;
 use crate::settings::{Implementation, Settings};
@@ -218,14 +219,7 @@ fn turn_metadata(
             set("root_turn_id", json!(at.turn));
         }
     }
-    set(
-        "sandbox",
-        json!(if settings.sandbox == "read-only" {
-            "seccomp"
-        } else {
-            "none"
-        }),
-    );
+    set("sandbox", json!(permissions::sandbox_kind(settings)));
     if profile.wide_metadata {
         set("sandbox_mode", json!(settings.sandbox));
         set("auto_review_enabled", json!(false));

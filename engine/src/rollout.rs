@@ -7,9 +7,9 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
-use crate::context;
 use crate::error::Failure;
 use crate::items::{Item, Meta};
+use crate::permissions;
 use crate::ports::{Clock, RolloutStore};
 use crate::profile::Profile;
 use crate::settings::{Settings, Tool};
@@ -384,11 +384,15 @@ pub fn turn_context(settings: &Settings, profile: &Profile, turn: &str) -> Value
     }
     set("approval_policy", json!(settings.approval));
     set("approvals_reviewer", json!("user"));
-    let sandbox = json!({"type": settings.sandbox});
+    let sandbox = permissions::sandbox_policy(settings);
+    let file_system = permissions::file_system_policy(settings, profile);
     if !profile.sequences {
         set("sandbox_policy", sandbox.clone());
     }
-    set("permission_profile", context::permission_profile(settings));
+    set("permission_profile", permissions::record(settings, profile));
+    if let Some(policy) = file_system.as_ref().filter(|_| !profile.sequences) {
+        set("file_system_sandbox_policy", policy.clone());
+    }
     set("model", json!(settings.model.slug));
     if let Some(hash) = &settings.model.comp_hash {
         set("comp_hash", json!(hash));
@@ -412,6 +416,9 @@ pub fn turn_context(settings: &Settings, profile: &Profile, turn: &str) -> Value
     );
     if profile.sequences {
         set("sandbox_policy", sandbox);
+        if let Some(policy) = file_system {
+            set("file_system_sandbox_policy", policy);
+        }
     }
     Value::Object(map)
 }
@@ -432,7 +439,7 @@ pub fn thread_settings(settings: &Settings, profile: &Profile, thread: &str) -> 
     if profile.sequences {
         set("requested_approvals_reviewer", json!("user"));
     }
-    set("permission_profile", context::permission_profile(settings));
+    set("permission_profile", permissions::record(settings, profile));
     set("cwd", json!(settings.cwd));
     if profile.wide_metadata {
         set("runtime_workspace_roots", json!([settings.cwd]));

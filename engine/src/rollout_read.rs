@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::history::{History, admit};
 use crate::images;
 use crate::items::{self, Item, Malformed, Meta, Retained};
+use crate::permissions;
 use crate::profile::Profile;
 use crate::rollout::{self, TokenInfo};
 use crate::session::{Counters, RetainedTexts, Window};
@@ -37,6 +38,10 @@ pub struct Found {
     pub cwd: Option<String>,
     /// Sandbox mode last recorded.
     pub sandbox: Option<String>,
+    /// Folder that stays closed, see `Settings::closed_for_good`.
+    pub closed_for_good: Option<String>,
+    /// Approval policy last recorded.
+    pub approval: Option<String>,
     /// Model of the newest turn.
     pub model: Option<String>,
     /// Model that the world state last named.
@@ -67,6 +72,8 @@ pub fn read(lines: &[Value], profile: &Profile, settings: &Settings) -> Found {
         retained: RetainedTexts::default(),
         cwd: None,
         sandbox: None,
+        closed_for_good: None,
+        approval: None,
         model: None,
         told_model: None,
         effort: None,
@@ -174,6 +181,8 @@ impl Found {
         self.sandbox = payload["sandbox_policy"]["type"]
             .as_str()
             .map(str::to_owned);
+        self.closed_for_good = permissions::recorded_closed_for_good(payload);
+        self.approval = payload["approval_policy"].as_str().map(str::to_owned);
         self.effort = payload["effort"].as_str().map(str::to_owned);
     }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
-use crate::change::Waiting;
+use crate::change::{Change, Waiting};
 use crate::client_context::ClientContext;
 use crate::context::{self, WindowIds};
 use crate::events::Event;
@@ -263,6 +263,10 @@ impl Session {
         if let Some(sandbox) = found.sandbox {
             session.settings.sandbox = sandbox;
         }
+        session.settings.closed_for_good = found.closed_for_good;
+        if let Some(approval) = found.approval {
+            session.settings.approval = approval;
+        }
         session.settings.effort = found.effort;
         let known = session.settings.model.clone();
         let named = |slug| Model {
@@ -325,11 +329,12 @@ impl Session {
         &self.history
     }
 
-    /// Changes settings from the next turn on.
-    pub fn update_settings(&mut self, change: impl FnOnce(&mut Settings)) {
-        let before = self.settings.clone();
-        change(&mut self.settings);
-        if self.settings != before && self.begun {
+    /// Changes settings from the next turn on. What a client asks for is recorded, also where it
+    /// holds already (`turn.settings.recorded`).
+    pub fn update_settings(&mut self, change: Change) {
+        let asked = !change.is_empty();
+        change.apply(&mut self.settings);
+        if asked && self.begun {
             self.record_settings();
         }
     }

@@ -26,9 +26,12 @@ pub struct Settings {
     pub stream_max_retries: u64,
     /// Absolute working directory.
     pub cwd: String,
-    /// `danger-full-access`, `read-only`.
+    /// `danger-full-access`, `read-only`, `workspace-write`.
     pub sandbox: String,
-    /// `never`.
+    /// Folder that stays closed wherever the thread goes: `.codex` of the working directory in
+    /// which a client asked for `workspace-write`.
+    pub closed_for_good: Option<String>,
+    /// `never`, `on-request`, `untrusted`.
     pub approval: String,
     /// `<permissions instructions>` are injected.
     pub permissions_instructions: bool,
@@ -145,7 +148,7 @@ pub struct Model {
     pub sampling: ModelSampling,
 }
 
-/// Request fields that config and client decide. The config's tier `fast` counts as `priority`.
+/// Request fields that config and client decide.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sampling {
     /// Reasoning summary: `auto`, `concise`, `detailed`, `none`.
@@ -206,6 +209,15 @@ const AZURE: [&str; 6] = [
     "azurefd.",
     "windows.net/openai",
 ];
+
+/// A service tier by the name that goes on; `fast` is the older one of `priority`.
+pub fn service_tier(name: String) -> String {
+    if name == "fast" {
+        "priority".to_owned()
+    } else {
+        name
+    }
+}
 
 impl Settings {
     /// Raw window: config clamped by the model's maximum, else the model's (compaction.md rows 1b, 3).
@@ -274,12 +286,9 @@ impl Settings {
             .filter(|_| model.supports_verbosity)
     }
 
-    /// Service tier of a request, if the model has it; `fast` is the older name of `priority`.
+    /// Service tier of a request, if the model has it.
     pub fn effective_service_tier(&self) -> Option<&str> {
-        let wanted = match self.sampling.service_tier.as_deref()? {
-            "fast" => "priority",
-            other => other,
-        };
+        let wanted = self.sampling.service_tier.as_deref()?;
         let mut known = self.model.sampling.service_tiers.iter();
         known.find(|tier| *tier == wanted).map(String::as_str)
     }

@@ -5,6 +5,8 @@
 //! engine fails, or else the engine's tests. cargo-mutants would build every test target for each
 //! mutant, which takes ten times as long. By hand, not in the gate: each mutant is a build.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -198,6 +200,22 @@ impl Place {
     }
 }
 
+/// Deletes what an older copy holds and git no longer knows, but for the build folder.
+fn forget(folder: &Path, known: &BTreeSet<PathBuf>) -> std::io::Result<()> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(folder)? {
+        let (path, kind) = entry.and_then(|entry| Ok((entry.path(), entry.file_type()?)))?;
+        if kind.is_dir() && path.file_name() != Some(OsStr::new("target")) {
+            forget(&path, known)?;
+        } else if kind.is_file() && !known.contains(&path) {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
 /// A copy of the checkout that mutants are built in, with a build folder of its own.
 struct Tree {
     folder: PathBuf,
@@ -211,7 +229,13 @@ impl Tree {
             .args(["ls-files", "-z"])
             .current_dir(root())
             .output()?;
-        for name in String::from_utf8_lossy(&known.stdout).split_terminator('\0') {
+        let names = String::from_utf8_lossy(&known.stdout);
+        let known: BTreeSet<PathBuf> = names
+            .split_terminator('\0')
+            .map(|name| folder.join(name))
+            .collect();
+        forget(&folder, &known)?;
+        for name in names.split_terminator('\0') {
             let (from, to) = (root().join(name), folder.join(name));
             let Ok(text) = std::fs::read(&from) else {
                 continue;
@@ -302,6 +326,20 @@ mod tests {
         unique.dedup();
         assert_eq!(unique.len(), 20);
         assert_eq!(draw(&all, 99, 1).len(), 50, "no more than there are");
+    }
+
+    #[test]
+    fn a_copy_forgets_what_git_no_longer_knows() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let put = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+            std::fs::write(&path, "").expect("written");
+            path
+        };
+        let (kept, gone, built) = (put("a/kept"), put("a/gone"), put("target/built"));
+        forget(folder.path(), &BTreeSet::from([kept.clone()])).expect("it forgets");
+        assert!(kept.exists() && built.exists() && !gone.exists());
     }
 
     #[test]

@@ -166,7 +166,8 @@ fn config(written: &Config, version: &Version) -> Result<ConfigSpec, String> {
         .map_or("danger-full-access", super::schema::Sandbox::as_str);
     let approval = written
         .approval
-        .map_or("never", super::schema::Approval::as_str);
+        .as_ref()
+        .map_or("never", |approval| approval.value.as_str());
     Ok(ConfigSpec {
         provider_name: written
             .provider_name

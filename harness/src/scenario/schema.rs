@@ -154,8 +154,8 @@ pub struct Config {
     pub project_doc: Option<bool>,
     /// `read-only`, `workspace-write`, `danger-full-access` (the default here).
     pub sandbox: Option<Sandbox>,
-    /// `never` (the default here), `on-request`.
-    pub approval: Option<Approval>,
+    /// `never` (the default here), `on-request`; `untrusted` on 0.144.6 alone.
+    pub approval: Option<Located<Approval>>,
     /// Explicit compaction limit of the config in tokens; wins over the model's.
     pub auto_compact_token_limit: Option<i64>,
     /// What the limit counts: `total` or `body_after_prefix`.
@@ -226,6 +226,8 @@ pub enum Approval {
     Never,
     /// The model may ask.
     OnRequest,
+    /// All but known harmless commands are put before the user.
+    Untrusted,
 }
 
 impl Approval {
@@ -234,6 +236,7 @@ impl Approval {
         match self {
             Self::Never => "never",
             Self::OnRequest => "on-request",
+            Self::Untrusted => "untrusted",
         }
     }
 }

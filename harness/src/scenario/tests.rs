@@ -145,6 +145,22 @@ fn settings_inside_a_turn_are_checked() {
 }
 
 #[test]
+fn a_config_says_untrusted_to_the_oldest_version_alone() {
+    let found = |head: &str| {
+        load(&format!(
+            "description: A policy of the config holds.\n{head}config: {{approval: untrusted}}\n\
+             steps: [{{user: x, replies: [{{say: y}}]}}]\n"
+        ))
+    };
+    let wrong = found("").expect_err("later versions refuse it");
+    assert!(
+        wrong[0].starts_with("a.yaml:2:20: the approval policy `untrusted`"),
+        "{wrong:?}"
+    );
+    assert!(found("versions: \"<0.164\"\nreason: later ones refuse it\n").is_ok());
+}
+
+#[test]
 fn contents_exclude_each_other() {
     let found = errors(&with_replies(
         "      - {say: x, reasoning: y}\n      - {usage: 3}\n",

@@ -6,7 +6,7 @@ use super::error::{Mark, Problem, nearest};
 use super::events::content_keys;
 use super::reply::{Assertion, Call, ClientAction, For, Item, Reply};
 use super::resolve::step_keys;
-use super::schema::{Scenario, Step};
+use super::schema::{Approval, Scenario, Step};
 use super::values::{Located, Many, OneOrMany, version_range};
 use crate::golden::versions::VERSIONS;
 
@@ -20,6 +20,15 @@ fn meets_oldest(range: &str) -> bool {
         return false;
     };
     range.matches(&oldest)
+}
+
+/// Whether a range holds any pinned version but the oldest.
+fn meets_newer(range: &str) -> bool {
+    let Ok(range) = version_range(range) else {
+        return false;
+    };
+    let newer = VERSIONS[1..].iter().filter_map(|v| v.real.parse().ok());
+    newer.into_iter().any(|version| range.matches(&version))
 }
 
 /// Finds what does not fit together.
@@ -79,8 +88,25 @@ impl Found {
         if scenario.only.is_some() && scenario.reason.is_none() {
             self.add(Problem::new(TOP, "`only` without `reason`").help("say why in `reason:`"));
         }
+        self.approval(scenario);
         if scenario.steps.0.is_empty() {
             self.add(Problem::new(TOP, "no steps").help("add a step: `- user: …`"));
+        }
+    }
+
+    /// Later versions do not start with a configuration that says `untrusted`.
+    fn approval(&mut self, scenario: &Scenario) {
+        let Some(approval) = &scenario.config.approval else {
+            return;
+        };
+        let versions = scenario.versions.as_ref();
+        if approval.value == Approval::Untrusted
+            && versions.is_none_or(|range| meets_newer(&range.value))
+        {
+            let what = "the approval policy `untrusted` in the config of a version that refuses it";
+            let help = "add `versions: \"<0.164\"` and a `reason` to the scenario, or let a turn ask \
+                        for it: `{user: …, approval: untrusted}`";
+            self.add(Problem::new(approval.at, what).help(help));
         }
     }
 

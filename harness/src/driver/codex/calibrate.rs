@@ -58,7 +58,7 @@ pub fn stored_calibrations() -> Vec<Calibration> {
 
 /// Runs the binary, checks its texts and stores them in the cache.
 pub async fn calibrate(binary: &Binary) -> Result<Calibration, NoVerdict> {
-    let plans = [plan(), reminder_plan()];
+    let plans = [plan(), reminder_plan(), permissions_plan()];
     let pool = Pool::new(binary.clone(), Calibration::default(), &plans, 1).await?;
     let mut outcomes = Vec::new();
     for plan in &plans {
@@ -161,6 +161,7 @@ fn extract(recordings: &[Recording], version: &str) -> Result<Calibration, Strin
         .iter()
         .filter_map(|text| before_summary(text).or_else(|| of_switch(text)))
         .chain(texts.iter().flat_map(|text| around_number(text)))
+        .chain(texts.iter().flat_map(|text| of_permissions(text)))
         .collect();
     texts.extend(parts);
     let mut pairs = Vec::new();
@@ -199,6 +200,18 @@ fn pair(known: &KnownText, real: &str) -> Result<Pair, String> {
             known.id
         ))
     }
+}
+
+/// What the permissions text says of the sandbox, and of the approval policy.
+fn of_permissions(text: &str) -> Vec<String> {
+    let body = text
+        .strip_prefix("<permissions instructions>\n")
+        .and_then(|text| text.strip_suffix("\n</permissions instructions>"));
+    let Some((sandbox, rest)) = body.and_then(|body| body.split_once('\n')) else {
+        return Vec::new();
+    };
+    let approval = rest.split("\n The writable roots").next();
+    vec![sandbox.to_owned(), approval.unwrap_or(rest).to_owned()]
 }
 
 /// What stands before and behind the first number of a text.
@@ -325,6 +338,38 @@ fn reminder_plan() -> Plan {
     }
 }
 
+/// A turn with each approval policy, in a sandbox that the other plans have not.
+fn permissions_plan() -> Plan {
+    let turn = |number: usize, approval: &str| {
+        let action = StepAction::User(UserStep {
+            input: vec![json!({"type": "text", "text": approval})],
+            overrides: Overrides {
+                sandbox: Some("workspace-write".to_owned()),
+                approval: Some(approval.to_owned()),
+                ..Overrides::default()
+            },
+            ..UserStep::default()
+        });
+        step(number, action, say(approval, "yes"))
+    };
+    Plan {
+        id: "calibration of the permissions".to_owned(),
+        models: vec![model("main")],
+        config: ConfigSpec {
+            permissions_instructions: true,
+            ..ConfigSpec::default()
+        },
+        tools: Vec::new(),
+        files: Vec::new(),
+        steps: vec![
+            turn(1, "on-request"),
+            turn(2, "untrusted"),
+            turn(3, "never"),
+        ],
+        expect: Expect::default(),
+    }
+}
+
 fn model(name: &str) -> ModelSpec {
     ModelSpec {
         name: name.to_owned(),
@@ -408,6 +453,19 @@ mod tests {
         for known in KNOWN {
             assert!(VersionReq::parse(known.versions).is_ok(), "{}", known.id);
         }
+    }
+
+    #[test]
+    fn permissions_are_two_texts() {
+        let text = |roots: &str| {
+            format!(
+                "<permissions instructions>\nsandbox\nfirst\n\nlast\n{roots}</permissions instructions>"
+            )
+        };
+        for roots in ["", " The writable roots are `/tmp`.\n"] {
+            assert_eq!(of_permissions(&text(roots)), ["sandbox", "first\n\nlast"]);
+        }
+        assert_eq!(of_permissions("another"), [""; 0]);
     }
 
     #[test]

@@ -251,8 +251,7 @@ impl<'a> Run<'a> {
 
     fn change(&mut self, overrides: &Overrides) {
         let change = change(overrides, &self.plan.models);
-        self.session()
-            .update_settings(|settings| change.apply(settings));
+        self.session().update_settings(change);
     }
 
     fn check_end(&mut self, step: &PlanStep, end: &TurnEnd) {
@@ -337,6 +336,7 @@ fn settings(plan: &Plan) -> Settings {
         stream_max_retries: config.stream_max_retries,
         cwd: WORKSPACE.to_owned(),
         sandbox: config.sandbox_mode.clone(),
+        closed_for_good: None,
         approval: config.approval_policy.clone(),
         permissions_instructions: config.permissions_instructions,
         environment_context: config.environment_context,

@@ -1,6 +1,6 @@
 //! Request fields that the engine takes from the keys a scenario gives as they stand (`extra`).
 
-use engine::settings::{ModelSampling, Sampling};
+use engine::settings::{ModelSampling, Sampling, service_tier};
 use serde_json::Value;
 
 use crate::scenario::plan::{ConfigSpec, ModelSpec};
@@ -11,17 +11,8 @@ pub(super) fn config(spec: &ConfigSpec) -> Sampling {
     Sampling {
         summary: text(&spec.extra, "model_reasoning_summary"),
         verbosity: text(&spec.extra, "model_verbosity"),
-        service_tier: text(&spec.extra, "service_tier").map(tier),
+        service_tier: text(&spec.extra, "service_tier").map(service_tier),
         executed_calls: feature == Some(&Value::Bool(true)),
-    }
-}
-
-/// `fast` is the config's older name of `priority`.
-fn tier(name: String) -> String {
-    if name == "fast" {
-        "priority".to_owned()
-    } else {
-        name
     }
 }
 

@@ -5,6 +5,8 @@
 //! character. Short protocol strings stand where they are used. Texts are the same on the three
 //! versions. When adding one, also add it to [`KNOWN`]: the recorder swaps by that list.
 
+pub mod permissions;
+
 /// Last user item of a local compaction request. Ends with a newline.
 pub const COMPACTION_PROMPT: &str = "\
 Write a checkpoint of this thread for the next model, which sees only what you put down here. \
@@ -42,22 +44,6 @@ See what stands now.\n</turn_aborted>";
 pub const MODEL_SWITCH: &str = "\
 Up to here another model has worked on this thread for its user. From now on you take it over and \
 these instructions hold:";
-
-/// Permissions of `danger-full-access` with approval `never`.
-pub const PERMISSIONS_DANGER_NEVER: &str = "\
-<permissions instructions>\n\
-The sandbox mode `danger-full-access` is in force: commands may read and write every file of this \
-machine, and may use the network without any limit of the harness.\n\
-The approval policy is never: no command is ever put before the user, and a request for more \
-rights will not be granted, so do not ask for it.\n</permissions instructions>";
-
-/// Permissions of `read-only` with approval `never`.
-pub const PERMISSIONS_READ_ONLY_NEVER: &str = "\
-<permissions instructions>\n\
-The sandbox mode `read-only` is in force: commands may read files, and they may not write to any; \
-the network is closed to them by the harness.\n\
-The approval policy is never: no command is ever put before the user, and a request for more \
-rights will not be granted, so do not ask for it.\n</permissions instructions>";
 
 /// Description of the built-in tool `update_plan` (0.144.6 lists it always).
 pub const UPDATE_PLAN: &str = "\
@@ -144,16 +130,46 @@ pub const KNOWN: &[KnownText] = &[
         versions: "*",
     },
     KnownText {
-        id: "permissions_danger_never",
-        ours: PERMISSIONS_DANGER_NEVER,
-        real_sha1: "bef1f5c5b9a6814ced5cbe2d54453a568cabc294",
+        id: "sandbox_danger_full_access",
+        ours: permissions::SANDBOX_DANGER,
+        real_sha1: "8036755297cc4f121e7aedaf612cb70a65d8b917",
         versions: "*",
     },
     KnownText {
-        id: "permissions_read_only_never",
-        ours: PERMISSIONS_READ_ONLY_NEVER,
-        real_sha1: "fde40b589d8833c47058c644240578c05b7fa636",
+        id: "sandbox_read_only",
+        ours: permissions::SANDBOX_READ_ONLY,
+        real_sha1: "32510d7e8f6db0606d6c58700e53fb024b5950c9",
         versions: "*",
+    },
+    KnownText {
+        id: "sandbox_workspace_write",
+        ours: permissions::SANDBOX_WORKSPACE_WRITE,
+        real_sha1: "438d772aae5614698de57f2a565eef07152a1e78",
+        versions: "*",
+    },
+    KnownText {
+        id: "approval_never",
+        ours: permissions::APPROVAL_NEVER,
+        real_sha1: "b931ec1a391fe80984dd9659f27c7de44dbf287a",
+        versions: "*",
+    },
+    KnownText {
+        id: "approval_on_request",
+        ours: permissions::APPROVAL_ON_REQUEST,
+        real_sha1: "c9b9ffb3295841e7d34dcda331838701c26aef59",
+        versions: "*",
+    },
+    KnownText {
+        id: "approval_untrusted",
+        ours: permissions::APPROVAL_UNTRUSTED,
+        real_sha1: "1fa93ab21bfe6e71f10854bf2a7ba04b87bc77de",
+        versions: "<0.164",
+    },
+    KnownText {
+        id: "approval_unless_trusted",
+        ours: permissions::APPROVAL_UNLESS_TRUSTED,
+        real_sha1: "b20ad9bd5e52aa32981cdcdf7c45462ab3c45540",
+        versions: ">=0.164",
     },
     KnownText {
         id: "update_plan",
@@ -221,8 +237,13 @@ mod tests {
                 ("turn_aborted", 226, 228),
                 ("turn_stopped", 221, 223),
                 ("model_switch", 122, 122),
-                ("permissions_danger_never", 362, 365),
-                ("permissions_read_only_never", 341, 344),
+                ("sandbox_danger_full_access", 187, 187),
+                ("sandbox_read_only", 166, 166),
+                ("sandbox_workspace_write", 270, 270),
+                ("approval_never", 119, 119),
+                ("approval_on_request", 3660, 3752),
+                ("approval_untrusted", 246, 248),
+                ("approval_unless_trusted", 151, 151),
                 ("update_plan", 157, 160),
                 ("view_image", 124, 124),
                 ("compaction_warning", 157, 157),
