@@ -335,6 +335,25 @@ mod tests {
     }
 
     #[test]
+    fn a_resized_image_keeps_its_format() {
+        for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::WebP] {
+            let mut bytes = Cursor::new(Vec::new());
+            DynamicImage::new_rgb8(2049, 2)
+                .write_to(&mut bytes, format)
+                .expect("it is written");
+            let (url, bytes) = (mime(format), STANDARD.encode(bytes.into_inner()));
+            let part = image(&format!("data:{url};base64,{bytes}"), Some("high"));
+            let sent = part["image_url"].as_str().expect("a url");
+            let (head, data) = sent.split_once(',').expect("data");
+            let sent = STANDARD.decode(data).expect("base64");
+            assert_eq!(head, format!("data:{url};base64"));
+            assert_eq!(image::guess_format(&sent).expect("a format"), format);
+            let resized = image::load_from_memory(&sent).expect("an image");
+            assert_eq!((resized.width(), resized.height()), (2048, 2), "{format:?}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_shown_becomes_a_text() {
         let small = png(1, 1);
         for (url, detail, text) in [

@@ -10,7 +10,7 @@ use crate::images;
 use crate::items::{self, Item, Malformed, Meta, Retained};
 use crate::permissions;
 use crate::profile::Profile;
-use crate::rollout::{self, TokenInfo};
+use crate::rollout::TokenInfo;
 use crate::session::{Counters, RetainedTexts, Window};
 use crate::settings::Settings;
 use crate::tokens::Usage;
@@ -125,10 +125,6 @@ impl Found {
         }
         if let Some(order) = item.meta.user_input_order {
             self.counters.order = self.counters.order.max(order + 1);
-        }
-        let turn = item.passthrough.get("turn_id").and_then(Value::as_str);
-        if turn.is_some_and(|id| id.starts_with(rollout::INJECTED)) {
-            self.counters.injected += 1;
         }
         if let (Some(order), Some(source)) = (item.meta.user_input_order, &item.meta.retained) {
             self.retained.push(order, source.clone());

@@ -254,6 +254,8 @@ impl Session {
         session.info = found.info;
         session.thread_usage = found.thread_usage;
         session.counters = found.counters;
+        // A resume takes the first number for itself (`rollout.injected.resumed`).
+        session.counters.injected = 1;
         session.inbox.set_next_order(found.counters.order);
         session.retained = found.retained;
         session.prefill = None;

@@ -124,9 +124,6 @@ impl Session {
             id: id.clone(),
         });
         let local = due.metadata.implementation == Implementation::Local;
-        if local && due.metadata.trigger == "auto" {
-            self.counters.injected += 1;
-        }
         let replacement = async {
             match due.metadata.implementation {
                 Implementation::Local => self.replace_locally(turn, &due).await,

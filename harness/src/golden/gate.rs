@@ -126,7 +126,7 @@ impl Gate {
         let mut changed = Vec::new();
         for stream in Stream::ALL {
             match self.stream(case, subject, masked, stream) {
-                Ok(Found::Equal) => {}
+                Ok(Found::Equal) => self.forget_pending(case, subject, stream),
                 Ok(Found::Different(list)) => {
                     changed.push(stream);
                     differences.extend(list);
@@ -277,6 +277,17 @@ impl Gate {
         let name = file_name(stream, subject.version);
         file.write(&pending_path(&folder.join(&name)), &self.remnants)?;
         Ok(Some(format!("{}/{name}", case.id)))
+    }
+
+    /// Removes what an earlier run left pending, now that the golden holds.
+    fn forget_pending(&self, case: &CaseInfo, subject: &Subject, stream: Stream) {
+        if self.write_pending && (subject.arm == Arm::Codex || case.only_engine) {
+            let golden = self
+                .folder(&case.id)
+                .join(file_name(stream, subject.version));
+            // There is mostly none.
+            let _ = std::fs::remove_file(pending_path(&golden));
+        }
     }
 
     fn header(

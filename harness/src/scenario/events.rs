@@ -3,6 +3,7 @@
 //! Ids are numbered through the whole file, also over replies that another version gets, so that an
 //! id means the same item on every version.
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::plan::{Action, Ending, ReplyBody, ToolAnswer};
@@ -12,7 +13,7 @@ use super::texts::{expand, text, tool_content, user_input};
 use super::values::{Many, OneOrMany, Ordered, Text};
 
 /// Usage of a reply that says nothing.
-const USAGE_DEFAULT: u64 = 100;
+const USAGE_DEFAULT: i64 = 100;
 /// Status of an error frame that names none.
 const ERROR_FRAME_STATUS_DEFAULT: u16 = 400;
 
@@ -216,57 +217,67 @@ fn last_event(reply: &Reply, id: &str) -> Result<Option<Value>, String> {
     ))
 }
 
-/// `None` omits the key.
-fn usage(written: Option<&Value>) -> Result<Option<Value>, String> {
-    let counts = |input: Value, cached: Value, output: Value, reasoning: Value, total: Value| {
-        let input_details = if cached.is_null() {
-            Value::Null
-        } else {
-            json!({"cached_tokens": cached})
-        };
-        let output_details = if reasoning.is_null() {
-            Value::Null
-        } else {
-            json!({"reasoning_tokens": reasoning})
+/// Counts of a usage in tokens, as a scenario names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Counts {
+    #[serde(default)]
+    input: i64,
+    cached: Option<i64>,
+    cache_write: Option<i64>,
+    #[serde(default)]
+    output: i64,
+    reasoning: Option<i64>,
+    total: Option<i64>,
+}
+
+impl Counts {
+    fn json(self) -> Value {
+        let details = |counts: &[(&str, Option<i64>)]| {
+            let given = counts
+                .iter()
+                .filter_map(|(key, count)| Some((*key, (*count)?)));
+            let map: Map<String, Value> = given
+                .map(|(key, count)| (key.to_owned(), count.into()))
+                .collect();
+            Some(map).filter(|map| !map.is_empty())
         };
         json!({
-            "input_tokens": input,
-            "input_tokens_details": input_details,
-            "output_tokens": output,
-            "output_tokens_details": output_details,
-            "total_tokens": total,
+            "input_tokens": self.input,
+            "input_tokens_details": details(&[
+                ("cached_tokens", self.cached),
+                ("cache_write_tokens", self.cache_write),
+            ]),
+            "output_tokens": self.output,
+            "output_tokens_details": details(&[("reasoning_tokens", self.reasoning)]),
+            "total_tokens": self.total.unwrap_or(self.input.saturating_add(self.output)),
         })
+    }
+}
+
+/// `None` omits the key.
+fn usage(written: Option<&Value>) -> Result<Option<Value>, String> {
+    let plain = |input: i64| Counts {
+        input,
+        ..Counts::default()
     };
-    let plain = |total: Value| counts(total.clone(), Value::Null, 0.into(), Value::Null, total);
-    match written {
-        None => Ok(Some(plain(USAGE_DEFAULT.into()))),
-        Some(Value::Null) => Ok(Some(Value::Null)),
-        Some(Value::String(word)) if word == "absent" => Ok(None),
-        Some(Value::Number(total)) if total.is_i64() => Ok(Some(plain(total.clone().into()))),
-        Some(Value::Object(map)) => {
-            let valid = ["input", "cached", "output", "reasoning", "total"];
-            if let Some(key) = map.keys().find(|key| !valid.contains(&key.as_str())) {
+    let counts = match written {
+        None => plain(USAGE_DEFAULT),
+        Some(Value::Null) => return Ok(Some(Value::Null)),
+        Some(Value::String(word)) if word == "absent" => return Ok(None),
+        Some(map @ Value::Object(_)) => {
+            Counts::deserialize(map).map_err(|error| format!("usage: {error}"))?
+        }
+        Some(other) => match other.as_i64() {
+            Some(total) => plain(total),
+            None => {
                 return Err(format!(
-                    "unknown key `{key}` in usage; valid: {}",
-                    valid.join(", ")
+                    "usage is a number, a mapping, `absent` or null, not {other}"
                 ));
             }
-            let number = |key: &str| map.get(key).and_then(Value::as_i64);
-            let (input, output) = (number("input").unwrap_or(0), number("output").unwrap_or(0));
-            let total = number("total").unwrap_or(input + output);
-            let detail = |key: &str| number(key).map_or(Value::Null, Value::from);
-            Ok(Some(counts(
-                input.into(),
-                detail("cached"),
-                output.into(),
-                detail("reasoning"),
-                total.into(),
-            )))
-        }
-        Some(other) => Err(format!(
-            "usage is a number, a mapping, `absent` or null, not {other}"
-        )),
-    }
+        },
+    };
+    Ok(Some(counts.json()))
 }
 
 #[derive(Default)]

@@ -47,7 +47,8 @@ pub struct Reply {
     /// What goes wrong.
     pub fault: Option<Fault>,
     /// Usage of the response (100): a number N is input N, output 0, total N; a mapping sets
-    /// `input`, `cached`, `output`, `reasoning`, `total`; `absent` omits it; `null` sends null.
+    /// `input`, `cached`, `cache_write`, `output`, `reasoning`, `total`; `absent` omits it; `null`
+    /// sends null.
     #[serde(default, deserialize_with = "given")]
     pub usage: Option<Value>,
     /// `end_turn` of the response.

@@ -144,7 +144,12 @@ fn model(name: &str, spec: &Model) -> Result<ModelSpec, String> {
         supports_parallel_tool_calls: spec.supports_parallel_tool_calls.unwrap_or(false),
         supports_reasoning_summaries: spec.supports_reasoning_summaries.unwrap_or(false),
         default_reasoning_level: spec.default_reasoning_level.clone(),
-        extra: spec.extra.0.clone(),
+        extra: spec
+            .extra
+            .0
+            .iter()
+            .map(|(key, value)| (key.clone(), value.value.clone()))
+            .collect(),
     })
 }
 
@@ -191,7 +196,11 @@ fn config(written: &Config, version: &Version) -> Result<ConfigSpec, String> {
             .post_turn_compact_threshold_percent
             .filter(|_| later),
         compact_prompt: written.compact_prompt.as_ref().map(text).transpose()?,
-        compact_prompt_file: written.compact_prompt_file.as_ref().map(text).transpose()?,
+        compact_prompt_file: written
+            .compact_prompt_file
+            .as_ref()
+            .map(|file| text(&file.value))
+            .transpose()?,
         tool_output_token_limit: written.tool_output_token_limit,
         developer_instructions: written
             .developer_instructions

@@ -80,9 +80,10 @@ pub struct Model {
     pub supports_reasoning_summaries: Option<bool>,
     /// Default reasoning effort.
     pub default_reasoning_level: Option<String>,
-    /// Other keys of the catalogue entry, sent as they stand.
+    /// Other keys of the catalogue entry, sent as they stand. Not those that switch on tools of the
+    /// client's own (`apply_patch_tool_type`, `tool_mode: code_mode`, …).
     #[serde(default)]
-    pub extra: Ordered<Value>,
+    pub extra: Ordered<Located<Value>>,
 }
 
 /// A window in tokens, or `none`.
@@ -168,7 +169,7 @@ pub struct Config {
     pub compact_prompt: Option<Text>,
     /// Text of a file that replaces the compaction prompt, blanks around it cut off. The case gets a
     /// process of its own.
-    pub compact_prompt_file: Option<Text>,
+    pub compact_prompt_file: Option<Located<Text>>,
     /// Replaces the model's truncation limit, in tokens.
     pub tool_output_token_limit: Option<u64>,
     /// An extra developer message.

@@ -161,6 +161,34 @@ fn a_config_says_untrusted_to_the_oldest_version_alone() {
 }
 
 #[test]
+fn what_no_engine_can_run_is_refused() {
+    let found = |head: &str| {
+        let tail = "steps: [{user: x, replies: [{say: y}]}]\n";
+        load(&format!("description: A key of the head.\n{head}\n{tail}"))
+    };
+    let wrong = |head: &str| found(head).expect_err("it is refused").concat();
+    let blank = wrong("config: {compact_prompt_file: \" \"}");
+    assert!(
+        blank.starts_with("a.yaml:2:31: `compact_prompt_file` is blank"),
+        "{blank}"
+    );
+    for key in [
+        "apply_patch_tool_type: freeform",
+        "tool_mode: code_mode",
+        "experimental_supported_tools: [test_sync_tool]",
+    ] {
+        let own = wrong(&format!("models: {{main: {{extra: {{{key}}}}}}}"));
+        assert!(
+            own.contains("switches on a tool of the client's own"),
+            "{own}"
+        );
+    }
+    assert!(
+        found("models: {main: {extra: {tool_mode: direct, apply_patch_tool_type: null}}}").is_ok()
+    );
+}
+
+#[test]
 fn contents_exclude_each_other() {
     let found = errors(&with_replies(
         "      - {say: x, reasoning: y}\n      - {usage: 3}\n",

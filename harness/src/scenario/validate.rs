@@ -7,6 +7,7 @@ use super::events::content_keys;
 use super::reply::{Assertion, Call, ClientAction, For, Item, Reply};
 use super::resolve::step_keys;
 use super::schema::{Approval, Scenario, Step};
+use super::texts::text;
 use super::values::{Located, Many, OneOrMany, version_range};
 use crate::golden::versions::VERSIONS;
 
@@ -89,6 +90,8 @@ impl Found {
             self.add(Problem::new(TOP, "`only` without `reason`").help("say why in `reason:`"));
         }
         self.approval(scenario);
+        self.prompt_file(scenario);
+        self.own_tools(scenario);
         if scenario.steps.0.is_empty() {
             self.add(Problem::new(TOP, "no steps").help("add a step: `- user: …`"));
         }
@@ -107,6 +110,40 @@ impl Found {
             let help = "add `versions: \"<0.164\"` and a `reason` to the scenario, or let a turn ask \
                         for it: `{user: …, approval: untrusted}`";
             self.add(Problem::new(approval.at, what).help(help));
+        }
+    }
+
+    /// No version starts with a prompt file that says nothing.
+    fn prompt_file(&mut self, scenario: &Scenario) {
+        let Some(file) = &scenario.config.compact_prompt_file else {
+            return;
+        };
+        if text(&file.value).is_ok_and(|text| text.trim().is_empty()) {
+            let what = "`compact_prompt_file` is blank, and no version starts with such a file";
+            let help = "write a prompt, or leave the key out for the built-in one";
+            self.add(Problem::new(file.at, what).help(help));
+        }
+    }
+
+    /// Keys that switch on tools which only the client itself can run, in its own words.
+    fn own_tools(&mut self, scenario: &Scenario) {
+        let models = scenario.models.0.iter();
+        for (key, value) in models.flat_map(|(_, model)| &model.extra.0) {
+            let switched_on = match key.as_str() {
+                "apply_patch_tool_type" => !value.value.is_null(),
+                "tool_mode" => value.value != "direct" && !value.value.is_null(),
+                "experimental_supported_tools" => value
+                    .value
+                    .as_array()
+                    .is_some_and(|tools| !tools.is_empty()),
+                _ => false,
+            };
+            if switched_on {
+                let what = format!("`{key}` switches on a tool of the client's own");
+                let help = "script a tool of the scenario instead: `tools: {NAME: {…}}`";
+                let why = "its description is not ours to keep, and no engine runs it";
+                self.add(Problem::new(value.at, what).why(why).help(help));
+            }
         }
     }
 
