@@ -134,6 +134,19 @@ pub struct Profile {
     pub lowers_original_detail: bool,
     /// Images of live items are asked for in their original size where the model takes it.
     pub raises_live_detail: bool,
+    /// A checkpoint in a turn that was rolled back is not installed, and what stood before it is
+    /// lost all the same (0.144, history.md §4).
+    pub skips_rolled_back_checkpoints: bool,
+    /// A summary counts as a turn of the user in a rollback (0.144, compaction.md §10).
+    pub counts_summaries_as_turns: bool,
+    /// Only a turn with a message of the user says what the model was told (0.144, history.md §6).
+    pub baseline_needs_user_turn: bool,
+    /// The permissions are told again when the turn context has others; later the world state
+    /// decides, and whether the history still holds them (history.md §6).
+    pub permissions_by_turn_context: bool,
+    /// A resumed thread has the settings that were last applied; before, the folder of its start
+    /// and the permissions of the config (history.md §9).
+    pub restores_thread_settings: bool,
     /// A resume writes the thread's settings (0.164).
     pub settings_at_resume: bool,
     /// A transport error names the URL (0.144).
@@ -224,6 +237,11 @@ impl Profile {
             drops_empty_output_texts: false,
             lowers_original_detail: false,
             raises_live_detail: false,
+            skips_rolled_back_checkpoints: true,
+            counts_summaries_as_turns: true,
+            baseline_needs_user_turn: true,
+            permissions_by_turn_context: true,
+            restores_thread_settings: false,
             settings_at_resume: false,
             url_in_transport_errors: true,
             connection_failed_code: false,
@@ -278,6 +296,11 @@ impl Profile {
             wide_items: true,
             drops_empty_output_texts: true,
             lowers_original_detail: true,
+            skips_rolled_back_checkpoints: false,
+            counts_summaries_as_turns: false,
+            baseline_needs_user_turn: false,
+            permissions_by_turn_context: false,
+            restores_thread_settings: true,
             settings_at_resume: true,
             url_in_transport_errors: false,
             connection_failed_code: true,

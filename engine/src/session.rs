@@ -17,8 +17,9 @@ use crate::items::{self, Item, Retained};
 use crate::ports::{Inbox, Ports};
 use crate::profile::Profile;
 use crate::rollout::{self, Recorder, TokenInfo};
+use crate::rollout_read::Unreadable;
 use crate::session_budget::BudgetUse;
-use crate::settings::{Model, Settings};
+use crate::settings::{Model, Permissions, Settings};
 use crate::token_budget::Said;
 use crate::tokens::Usage;
 use crate::truncate;
@@ -40,8 +41,8 @@ pub struct Window {
 /// Settings and world state that the model was last told.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Baseline {
-    /// Settings of the turn that recorded the context.
-    pub settings: Settings,
+    /// Permissions of the turn that recorded the context.
+    pub permissions: Permissions,
     /// World state as written.
     pub state: Map<String, Value>,
 }
@@ -241,8 +242,14 @@ impl Session {
     }
 
     /// A thread rebuilt from its rollout lines; new lines go to the store of `ports`.
-    pub fn resume(profile: Profile, settings: Settings, ports: Ports, lines: &[Value]) -> Self {
-        let found = crate::rollout_read::read(lines, &profile, &settings);
+    pub fn resume(
+        profile: Profile,
+        mut settings: Settings,
+        ports: Ports,
+        lines: &[Value],
+    ) -> Result<Self, Unreadable> {
+        let found = crate::rollout_read::read(lines, &profile, &settings)?;
+        settings.thread_base = found.base;
         let mut session =
             Self::with_ids(profile, settings, ports, found.thread, found.first_window);
         session.begun = true;
@@ -263,26 +270,18 @@ impl Session {
         if let Some(sandbox) = found.sandbox {
             session.settings.sandbox = sandbox;
         }
+        if let Some(approval) = found.approval {
+            session.settings.approval = approval;
+        }
         session.settings.effort = found.effort;
         let known = session.settings.model.clone();
         let named = |slug| Model {
             slug,
             ..known.clone()
         };
-        session.previous_model = found.model.clone().map(named);
-        session.told_model = found.told_model.or(found.model).map(named);
-        session.baseline = found.baseline_turn.then(|| {
-            let mut state = context::world_state(&session.settings, &session.profile);
-            if let (Some(told), Some(model)) = (&session.told_model, state.get_mut("model"))
-                && model.is_string()
-            {
-                *model = told.slug.clone().into();
-            }
-            Baseline {
-                settings: session.settings.clone(),
-                state,
-            }
-        });
+        session.previous_model = found.model.map(named);
+        session.told_model.clone_from(&session.previous_model);
+        session.baseline = found.baseline;
         let ordinal = session.recorder.paginated().then_some(found.next_ordinal);
         session.recorder = Recorder::new(
             Rc::clone(&session.ports.store),
@@ -293,7 +292,7 @@ impl Session {
             session.record_settings();
         }
         session.report_usage();
-        session
+        Ok(session)
     }
 
     /// A thread that starts with supplied items.

@@ -90,6 +90,15 @@ pub struct Settings {
     pub installation_id: String,
 }
 
+/// What a turn may do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permissions {
+    /// Sandbox mode.
+    pub sandbox: String,
+    /// Approval policy.
+    pub approval: String,
+}
+
 /// Who makes a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Implementation {
@@ -300,6 +309,14 @@ impl Settings {
             .as_deref()
             .or(self.thread_base.as_deref())
             .unwrap_or(&self.model.base_instructions)
+    }
+
+    /// What a turn may do.
+    pub fn permissions(&self) -> Permissions {
+        Permissions {
+            sandbox: self.sandbox.clone(),
+            approval: self.approval.clone(),
+        }
     }
 
     /// The same settings with another model.

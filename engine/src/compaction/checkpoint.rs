@@ -82,7 +82,7 @@ impl Session {
             self.record_settings();
         }
         self.baseline = Some(Baseline {
-            settings: self.settings.clone(),
+            permissions: self.settings.permissions(),
             state,
         });
         self.context_turn = Some(turn.id.clone());
