@@ -507,6 +507,15 @@ pub(crate) fn tells_permissions(item: &Item) -> bool {
             .any(|text| text.starts_with(PERMISSIONS))
 }
 
+/// Whether a developer message announces a model.
+pub(crate) fn announces_model(item: &Item) -> bool {
+    item.role() == "developer"
+        && item
+            .texts()
+            .iter()
+            .any(|text| text.starts_with(MODEL_SWITCH))
+}
+
 /// Whether a user message holds instructions of AGENTS.md.
 pub(crate) fn is_project_doc(item: &Item) -> bool {
     item.role() == "user"
@@ -520,7 +529,7 @@ pub(crate) fn is_project_doc(item: &Item) -> bool {
 pub(crate) fn is_context(item: &Item) -> bool {
     const OPENINGS: [&str; 4] = [
         PERMISSIONS,
-        "<model_switch>",
+        MODEL_SWITCH,
         "<collaboration_mode>",
         "<personality_spec>",
     ];
@@ -555,6 +564,8 @@ pub fn is_kept_remotely(item: &Item) -> bool {
 
 /// Opening of the permissions.
 const PERMISSIONS: &str = "<permissions instructions>";
+/// Opening of the announcement of a model.
+const MODEL_SWITCH: &str = "<model_switch>";
 /// Opening of the instructions of AGENTS.md.
 const PROJECT_DOC: &str = "# AGENTS.md instructions";
 /// Opening of a user message that a hook wrote.

@@ -144,6 +144,11 @@ pub struct Profile {
     /// The permissions are told again when the turn context has others; later the world state
     /// decides, and whether the history still holds them (history.md §6).
     pub permissions_by_turn_context: bool,
+    /// Keys without which a turn context is no record.
+    pub turn_context_keys: &'static [&'static str],
+    /// A checkpoint that no token count follows is estimated anew; before, the count of the window
+    /// before it still stands, and the next turn compacts again (history.md §5).
+    pub estimates_uncounted_checkpoints: bool,
     /// A resumed thread has the settings that were last applied; before, the folder of its start
     /// and the permissions of the config (history.md §9).
     pub restores_thread_settings: bool,
@@ -241,6 +246,14 @@ impl Profile {
             counts_summaries_as_turns: true,
             baseline_needs_user_turn: true,
             permissions_by_turn_context: true,
+            turn_context_keys: &[
+                "cwd",
+                "model",
+                "approval_policy",
+                "sandbox_policy",
+                "summary",
+            ],
+            estimates_uncounted_checkpoints: false,
             restores_thread_settings: false,
             settings_at_resume: false,
             url_in_transport_errors: true,
@@ -300,6 +313,8 @@ impl Profile {
             counts_summaries_as_turns: false,
             baseline_needs_user_turn: false,
             permissions_by_turn_context: false,
+            turn_context_keys: &["cwd", "model", "approval_policy", "sandbox_policy"],
+            estimates_uncounted_checkpoints: true,
             restores_thread_settings: true,
             settings_at_resume: true,
             url_in_transport_errors: false,
@@ -330,6 +345,7 @@ impl Profile {
             uncovered: UncoveredFrom::LastUsage,
             estimate_without_usage: true,
             keeps_text_after_interrupted_pre_turn: true,
+            turn_context_keys: &["cwd", "model", "approval_policy"],
             settings_at_resume: false,
             reads_full_window_of_400: true,
             anchors_without_id: true,

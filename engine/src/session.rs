@@ -264,6 +264,15 @@ impl Session {
         session.inbox.set_next_order(found.counters.order);
         session.retained = found.retained;
         session.prefill = None;
+        if found.uncounted && session.profile.estimates_uncounted_checkpoints {
+            let total = session.estimate_context();
+            if let Some(info) = &mut session.info {
+                info.last = Usage {
+                    total,
+                    ..Usage::default()
+                };
+            }
+        }
         if let Some(cwd) = found.cwd {
             session.settings.cwd = cwd;
         }
@@ -280,7 +289,7 @@ impl Session {
             ..known.clone()
         };
         session.previous_model = found.model.map(named);
-        session.told_model.clone_from(&session.previous_model);
+        session.told_model = found.told_model.map(named);
         session.baseline = found.baseline;
         let ordinal = session.recorder.paginated().then_some(found.next_ordinal);
         session.recorder = Recorder::new(

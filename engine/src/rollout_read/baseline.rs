@@ -13,13 +13,13 @@ use crate::session::Baseline;
 /// The model that the newest turn was run with.
 pub(super) fn model<'a>(
     records: &[Record<'a>],
-    standings: &[Standing<'a>],
+    standings: &[Standing],
     profile: &Profile,
 ) -> Option<&'a str> {
     let mut known = records.iter().zip(standings).rev();
     known.find_map(|(record, standing)| match record {
         Record::TurnContext(context) => {
-            (holds(context, standing) && decides(standing, profile)).then_some(context.model)
+            (holds(standing) && decides(standing, profile)).then_some(context.model)
         }
         _ => None,
     })
@@ -28,7 +28,7 @@ pub(super) fn model<'a>(
 /// The baseline; `behind` is the first record behind the installed checkpoint.
 pub(super) fn read<'a>(
     records: &[Record<'a>],
-    standings: &[Standing<'a>],
+    standings: &[Standing],
     behind: usize,
     profile: &Profile,
 ) -> Option<Baseline> {
@@ -42,7 +42,7 @@ pub(super) fn read<'a>(
 /// The newest turn context that says what the model was told; a checkpoint behind it takes it back.
 fn turn_context<'r, 'a>(
     records: &'r [Record<'a>],
-    standings: &[Standing<'a>],
+    standings: &[Standing],
     profile: &Profile,
 ) -> Option<&'r TurnContext<'a>> {
     let mut passed = None;
@@ -51,7 +51,7 @@ fn turn_context<'r, 'a>(
             continue;
         }
         match record {
-            Record::TurnContext(context) if holds(context, standing) => {
+            Record::TurnContext(context) if holds(standing) => {
                 if decides(standing, profile) {
                     return Some(context);
                 }
@@ -69,18 +69,17 @@ fn turn_context<'r, 'a>(
     None
 }
 
-/// Whether a turn context survives and is that of its turn, as far as both say which it is.
-fn holds(context: &TurnContext<'_>, standing: &Standing<'_>) -> bool {
-    let other = matches!((context.turn, standing.turn), (Some(a), Some(b)) if a != b);
-    standing.survives && !other
+/// Whether a turn context survives and is that of its turn.
+fn holds(standing: &Standing) -> bool {
+    standing.survives && standing.fits
 }
 
-fn decides(standing: &Standing<'_>, profile: &Profile) -> bool {
+fn decides(standing: &Standing, profile: &Profile) -> bool {
     standing.by_user || !profile.baseline_needs_user_turn
 }
 
 /// The world state: the newest whole one and the patches behind it. Patches of nothing say nothing.
-fn world_state(records: &[Record<'_>], standings: &[Standing<'_>]) -> Map<String, Value> {
+fn world_state(records: &[Record<'_>], standings: &[Standing]) -> Map<String, Value> {
     let mut merged: Option<Map<String, Value>> = None;
     for (record, standing) in records.iter().zip(standings) {
         let Record::WorldState { full, state } = record else {

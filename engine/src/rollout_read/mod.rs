@@ -22,6 +22,7 @@ use serde_json::Value;
 use self::rebuild::Start;
 use self::records::{Checkpoint, Record};
 use self::segments::Standing;
+use crate::context;
 use crate::history::History;
 use crate::items::Item;
 use crate::profile::Profile;
@@ -66,6 +67,8 @@ pub struct Found {
     pub history: History,
     /// Token numbers.
     pub info: Option<TokenInfo>,
+    /// A checkpoint came behind the token numbers.
+    pub uncounted: bool,
     /// Usage of the thread, compactions included.
     pub thread_usage: Usage,
     /// Running numbers.
@@ -82,6 +85,8 @@ pub struct Found {
     pub approval: Option<String>,
     /// Model of the newest turn.
     pub model: Option<String>,
+    /// Model that the context was last told of.
+    pub told_model: Option<String>,
     /// Reasoning effort last recorded.
     pub effort: Option<String>,
     /// What the model was told; `None` where it has to be told everything.
@@ -109,6 +114,7 @@ pub fn read(lines: &[Value], profile: &Profile, settings: &Settings) -> Result<F
     let model = baseline::model(&records, &standings, profile);
     let mut found = Found::of(meta);
     found.history = rebuilt.history;
+    found.uncounted = rebuilt.uncounted;
     if !rebuilt.summarised_anew {
         found.baseline = baseline::read(&records, &standings, behind, profile);
     }
@@ -119,6 +125,7 @@ pub fn read(lines: &[Value], profile: &Profile, settings: &Settings) -> Result<F
     for record in &records {
         found.count(record, profile);
     }
+    found.told_model = found.announced_model().or(found.model.clone());
     Ok(found)
 }
 
@@ -137,6 +144,7 @@ impl Found {
             },
             history: History::default(),
             info: None,
+            uncounted: false,
             thread_usage: Usage::default(),
             counters: Counters::default(),
             retained: RetainedTexts::default(),
@@ -147,6 +155,7 @@ impl Found {
             sandbox: None,
             approval: None,
             model: None,
+            told_model: None,
             effort: None,
             baseline: None,
             next_ordinal: 0,
@@ -155,7 +164,7 @@ impl Found {
 
     /// The window in force: its number is that of the newest checkpoint that says one, and without
     /// any the number of checkpoints.
-    fn windows(&mut self, records: &[Record<'_>], standings: &[Standing<'_>], profile: &Profile) {
+    fn windows(&mut self, records: &[Record<'_>], standings: &[Standing], profile: &Profile) {
         let mut opened = 0;
         let mut said = None;
         for (record, standing) in records.iter().zip(standings) {
@@ -175,6 +184,14 @@ impl Found {
         self.window.number = said.unwrap_or(opened);
     }
 
+    /// The model of the world state, where the history shows that a model was announced: a change
+    /// inside a turn has no turn context. Without an announcement the world state is not asked.
+    fn announced_model(&self) -> Option<String> {
+        let told = self.baseline.as_ref()?.state.get("model")?.as_str()?;
+        let announced = self.history.items().iter().any(context::announces_model);
+        announced.then(|| told.to_owned())
+    }
+
     /// Takes from a record what counts whatever became of its turn.
     fn count(&mut self, record: &Record<'_>, profile: &Profile) {
         match record {
@@ -190,7 +207,7 @@ impl Found {
             Record::Meta(_)
             | Record::WorldState { .. }
             | Record::TurnStarted(_)
-            | Record::TurnEnded
+            | Record::TurnEnded(_)
             | Record::RolledBack(_)
             | Record::Other => {}
         }

@@ -29,11 +29,7 @@ impl Start {
     ///
     /// 0.144 passes over those that were rolled back, and still replays nothing before the oldest
     /// that it came by: behind such a checkpoint the thread has lost its history (history.md §4).
-    pub(super) fn of(
-        records: &[Record<'_>],
-        standings: &[Standing<'_>],
-        profile: &Profile,
-    ) -> Self {
+    pub(super) fn of(records: &[Record<'_>], standings: &[Standing], profile: &Profile) -> Self {
         let mut start = Self {
             installed: None,
             from: 0,
@@ -63,6 +59,8 @@ pub(super) struct Rebuilt {
     pub(super) history: History,
     /// A checkpoint without a replacement was among the records.
     pub(super) summarised_anew: bool,
+    /// No token count follows the newest checkpoint.
+    pub(super) uncounted: bool,
 }
 
 /// Replays the records.
@@ -75,6 +73,7 @@ pub(super) fn replay(
     let mut rebuilt = Rebuilt {
         history: History::default(),
         summarised_anew: false,
+        uncounted: false,
     };
     let installed = start.installed.map(|index| &records[index]);
     for record in installed.into_iter().chain(&records[start.from..]) {
@@ -89,6 +88,7 @@ pub(super) fn replay(
             Record::Event(event) if event["type"] == "token_count" => {
                 if event["info"].is_object() {
                     rebuilt.history.mark_covered();
+                    rebuilt.uncounted = false;
                 }
             }
             Record::Meta(_)
@@ -96,7 +96,7 @@ pub(super) fn replay(
             | Record::TurnContext(_)
             | Record::Usage(_)
             | Record::TurnStarted(_)
-            | Record::TurnEnded
+            | Record::TurnEnded(_)
             | Record::Event(_)
             | Record::Other => {}
         }
@@ -124,5 +124,6 @@ impl Rebuilt {
             kept
         };
         self.history = History::new(kept);
+        self.uncounted = true;
     }
 }

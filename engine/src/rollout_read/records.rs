@@ -31,7 +31,7 @@ pub(super) enum Record<'a> {
     /// `event_msg` that begins a turn.
     TurnStarted(Option<&'a str>),
     /// `event_msg` that ends a turn, whole or aborted.
-    TurnEnded,
+    TurnEnded(Option<&'a str>),
     /// `event_msg` that takes back this many turns of the user.
     RolledBack(u64),
     /// Another `event_msg`.
@@ -82,7 +82,7 @@ impl<'a> Record<'a> {
                 full: payload["full"].as_bool()?,
                 state: payload["state"].as_object()?,
             }),
-            "turn_context" => TurnContext::of(payload).map(Self::TurnContext),
+            "turn_context" => TurnContext::of(payload, profile).map(Self::TurnContext),
             "token_usage_record" => Some(Self::Usage(payload)),
             "event_msg" => Self::event(payload),
             _ => Some(Self::Other),
@@ -102,7 +102,7 @@ impl<'a> Record<'a> {
     fn event(payload: &'a Value) -> Option<Self> {
         Some(match payload["type"].as_str()? {
             "task_started" => Self::TurnStarted(payload["turn_id"].as_str()),
-            "task_complete" | "turn_aborted" => Self::TurnEnded,
+            "task_complete" | "turn_aborted" => Self::TurnEnded(payload["turn_id"].as_str()),
             "thread_rolled_back" => Self::RolledBack(payload["num_turns"].as_u64()?),
             _ => Self::Event(payload),
         })
@@ -168,7 +168,11 @@ fn checkpoint_item(payload: &Value, metadata: &Value, profile: &Profile) -> Opti
 }
 
 impl<'a> TurnContext<'a> {
-    fn of(payload: &'a Value) -> Option<Self> {
+    fn of(payload: &'a Value, profile: &Profile) -> Option<Self> {
+        let mut needed = profile.turn_context_keys.iter();
+        if needed.any(|key| payload[*key].is_null()) {
+            return None;
+        }
         let turn = &payload["turn_id"];
         if !(turn.is_null() || turn.is_string()) {
             return None;
@@ -183,11 +187,19 @@ impl<'a> TurnContext<'a> {
             model: payload["model"].as_str()?,
             cwd: payload["cwd"].as_str()?,
             permissions: Permissions {
-                sandbox: payload["sandbox_policy"]["type"].as_str()?.to_owned(),
+                sandbox: sandbox(&payload["sandbox_policy"])?,
                 approval,
             },
             effort: payload["effort"].as_str(),
         })
+    }
+}
+
+/// Mode of a sandbox policy; newer releases may leave the policy out, and do not ask for it.
+fn sandbox(policy: &Value) -> Option<String> {
+    match policy {
+        Value::Null => Some(String::new()),
+        policy => policy["type"].as_str().map(str::to_owned),
     }
 }
 

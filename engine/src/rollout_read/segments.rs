@@ -1,10 +1,10 @@
 //! Which records a later rollback took back, and which turns hold a message of the user.
 //!
-//! A segment is a turn, from its start to its end, or the records between two turns. A rollback of
-//! n takes back the segments before it until n of them held a message of the user; those without
-//! one go along (history.md §4).
-
-use std::ops::Range;
+//! A segment is a turn and what follows it up to the start of the next one. It is found from its
+//! end: the newest record that names a turn says whose segment it is, and the start of another turn
+//! does not end it. A rollback of n takes back segments, beginning with the one that its marker
+//! stands in, until n of them held a message of the user; those without one go along
+//! (history.md §4).
 
 use super::records::Record;
 use super::rollback;
@@ -12,86 +12,87 @@ use crate::profile::Profile;
 
 /// What the reader has to know of a record before it comes to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Standing<'a> {
+pub(super) struct Standing {
     /// No rollback took its segment back.
     pub(super) survives: bool,
     /// Its segment holds a message of the user, or another boundary of turns.
     pub(super) by_user: bool,
-    /// Id of the turn that it stands in; `None` between turns.
-    pub(super) turn: Option<&'a str>,
-    /// Number of its segment.
+    /// It names the turn of its segment, or none.
+    pub(super) fits: bool,
+    /// Number of its segment, the newest is 0.
     pub(super) segment: usize,
 }
 
-struct Segment<'a> {
-    records: Range<usize>,
-    by_user: bool,
+/// The segment that is being read, from its end.
+#[derive(Debug, Default)]
+struct Open<'a> {
     turn: Option<&'a str>,
-    /// Turns that a marker at its end takes back.
-    rolled_back: u64,
+    by_user: bool,
 }
 
-impl Segment<'_> {
-    fn at(index: usize) -> Self {
-        Self {
-            records: index..index,
-            by_user: false,
-            turn: None,
-            rolled_back: 0,
+impl<'a> Open<'a> {
+    /// Whether a turn is the one of this segment; a segment that has none takes it.
+    fn fits(&mut self, turn: Option<&'a str>) -> bool {
+        match (self.turn, turn) {
+            (Some(own), Some(named)) => own == named,
+            (None, Some(_)) => {
+                self.turn = turn;
+                true
+            }
+            (Some(_) | None, None) => true,
         }
     }
 }
 
 /// The standing of every record.
-pub(super) fn standings<'a>(records: &[Record<'a>], profile: &Profile) -> Vec<Standing<'a>> {
-    let segments = segments(records, profile);
-    let mut standings = Vec::with_capacity(records.len());
-    let mut pending: u64 = 0;
-    for (number, segment) in segments.iter().enumerate().rev() {
-        // A marker is the last record of its segment, and not taken back by itself.
-        let survives = pending == 0;
-        let standing = Standing {
-            survives,
-            by_user: segment.by_user,
-            turn: segment.turn,
-            segment: number,
-        };
-        standings.extend(segment.records.clone().map(|_| standing));
-        if segment.by_user {
-            pending = pending.saturating_sub(1);
-        }
-        pending = pending.saturating_add(segment.rolled_back);
-    }
-    standings.reverse();
-    standings
-}
-
-fn segments<'a>(records: &[Record<'a>], profile: &Profile) -> Vec<Segment<'a>> {
-    let mut segments: Vec<Segment<'a>> = Vec::new();
-    let mut open: Option<Segment<'a>> = None;
-    for (index, record) in records.iter().enumerate() {
-        if matches!(record, Record::TurnStarted(_) | Record::RolledBack(_)) {
-            segments.extend(open.take());
-        }
-        let segment = open.get_or_insert_with(|| Segment::at(index));
-        segment.records.end = index + 1;
+pub(super) fn standings(records: &[Record<'_>], profile: &Profile) -> Vec<Standing> {
+    let unknown = Standing {
+        survives: true,
+        by_user: false,
+        fits: true,
+        segment: 0,
+    };
+    let mut standings = vec![unknown; records.len()];
+    let mut rolled_back: u64 = 0;
+    let mut open: Option<Open<'_>> = None;
+    let mut end = records.len();
+    let mut segment = 0;
+    for (index, record) in records.iter().enumerate().rev() {
+        let mut begins = index == 0;
         match record {
-            Record::TurnStarted(turn) => segment.turn = *turn,
-            Record::Item(item) => segment.by_user |= rollback::is_boundary(item, profile),
-            Record::RolledBack(turns) => segment.rolled_back = *turns,
-            Record::Meta(_)
-            | Record::Checkpoint(_)
-            | Record::WorldState { .. }
-            | Record::TurnContext(_)
-            | Record::Usage(_)
-            | Record::TurnEnded
-            | Record::Event(_)
-            | Record::Other => {}
+            Record::RolledBack(turns) => rolled_back = rolled_back.saturating_add(*turns),
+            Record::TurnStarted(turn) => {
+                begins |= open.as_mut().is_some_and(|open| open.fits(*turn));
+            }
+            Record::TurnEnded(turn) => {
+                open.get_or_insert_default().fits(*turn);
+            }
+            Record::TurnContext(context) => {
+                standings[index].fits = open.get_or_insert_default().fits(context.turn);
+            }
+            Record::Item(item) => {
+                let boundary = rollback::is_boundary(item, profile);
+                open.get_or_insert_default().by_user |= boundary;
+            }
+            Record::Checkpoint(_) | Record::WorldState { .. } => {
+                open.get_or_insert_default();
+            }
+            Record::Meta(_) | Record::Usage(_) | Record::Event(_) | Record::Other => {}
         }
-        if matches!(record, Record::TurnEnded | Record::RolledBack(_)) {
-            segments.extend(open.take());
+        if !begins {
+            continue;
         }
+        let by_user = open.take().is_some_and(|open| open.by_user);
+        for standing in &mut standings[index..end] {
+            standing.survives = rolled_back == 0;
+            standing.by_user = by_user;
+            standing.segment = segment;
+        }
+        if by_user {
+            rolled_back = rolled_back.saturating_sub(1);
+        }
+        end = index;
+        segment += 1;
     }
-    segments.extend(open);
-    segments
+    standings
 }

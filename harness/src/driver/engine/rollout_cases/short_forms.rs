@@ -215,6 +215,14 @@ impl Template {
             lines.push(line["bare"].take());
             return;
         }
+        let kind = &line["payload"]["type"];
+        if *kind == "task_complete" || *kind == "turn_aborted" {
+            let started = lines.iter().rev();
+            let turn = started
+                .map(|line| &line["payload"])
+                .find(|payload| payload["type"] == "task_started");
+            line["payload"]["turn_id"] = turn.map_or(Value::Null, |turn| turn["turn_id"].clone());
+        }
         line["timestamp"] = json!("2026-11-30T00:00:00.000Z");
         line["ordinal"] = json!(lines.len());
         lines.push(line);
