@@ -60,22 +60,20 @@ fn permissions(told: Told<'_>, now: &Settings, profile: &Profile) -> Option<Frag
     stale.then_some(fragment)
 }
 
-/// What was told of AGENTS.md; `None` where no world state says it.
+/// AGENTS.md, whole or taken back. Where no world state says what was told, the history does.
 fn document(told: Told<'_>, now: &Settings) -> Option<Fragment> {
     let known = told.baseline.state.get("agents_md");
-    let known = known.and_then(Value::as_object);
     let before = match known {
-        Some(section) => section.contains_key("text"),
+        Some(Value::Object(section)) => !section.is_empty(),
+        Some(_) => true,
         None => told.history.items().iter().any(context::is_project_doc),
     };
     let Some((folder, text)) = &now.project_doc else {
         let title = "# AGENTS.md instructions";
         return before.then(|| context::project_doc_fragment(title, WITHDRAWN));
     };
-    let same = known.is_some_and(|section| {
-        section.get("directory").and_then(Value::as_str) == Some(folder)
-            && section.get("text").and_then(Value::as_str) == Some(text)
-    });
+    let same =
+        known.is_some_and(|section| section["directory"] == **folder && section["text"] == **text);
     if same {
         return None;
     }

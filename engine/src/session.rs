@@ -141,6 +141,9 @@ pub struct Session {
     pub(crate) new_window_wished: bool,
     /// Model of the newest turn whose context was recorded.
     pub(crate) previous_model: Option<Model>,
+    /// Model that wrote the base instructions of a resumed thread, where the model in force has
+    /// others.
+    pub(crate) base_model: Option<Model>,
     /// Model that the context was last told of.
     pub(crate) told_model: Option<Model>,
     /// Settings that wait in the running turn.
@@ -223,6 +226,7 @@ impl Session {
             budget_use: BudgetUse::default(),
             new_window_wished: false,
             previous_model: None,
+            base_model: None,
             told_model: None,
             waiting: Waiting::default(),
             prefill: None,
@@ -249,6 +253,7 @@ impl Session {
         lines: &[Value],
     ) -> Result<Self, Unreadable> {
         let found = crate::rollout_read::read(lines, &profile, &settings)?;
+        let other_base = found.base.as_ref() != Some(&settings.model.base_instructions);
         settings.thread_base = found.base;
         let mut session =
             Self::with_ids(profile, settings, ports, found.thread, found.first_window);
@@ -288,6 +293,8 @@ impl Session {
             slug,
             ..known.clone()
         };
+        let base_model = found.base_model.filter(|_| other_base);
+        session.base_model = base_model.map(named);
         session.previous_model = found.model.map(named);
         session.told_model = found.told_model.map(named);
         session.baseline = found.baseline;
@@ -587,9 +594,10 @@ impl Session {
         (told.slug != self.settings.model.slug).then_some(&self.settings.model)
     }
 
-    /// The model in force, if the newest turn context has another one.
+    /// The model in force, if the newest turn context has another one, or without one the base
+    /// instructions.
     pub(crate) fn switched_model(&self) -> Option<&Model> {
-        let previous = self.previous_model.as_ref()?;
+        let previous = self.previous_model.as_ref().or(self.base_model.as_ref())?;
         (previous.slug != self.settings.model.slug).then_some(&self.settings.model)
     }
 

@@ -10,7 +10,7 @@ use super::segments::Standing;
 use crate::profile::Profile;
 use crate::session::Baseline;
 
-/// The model that the newest turn was run with.
+/// The model of the newest turn of the user, or of a turn that compacted.
 pub(super) fn model<'a>(
     records: &[Record<'a>],
     standings: &[Standing],
@@ -19,7 +19,9 @@ pub(super) fn model<'a>(
     let mut known = records.iter().zip(standings).rev();
     known.find_map(|(record, standing)| match record {
         Record::TurnContext(context) => {
-            (holds(standing) && decides(standing, profile)).then_some(context.model)
+            let counts =
+                standing.by_user || (standing.compacted && !profile.baseline_needs_user_turn);
+            (holds(standing) && counts).then_some(context.model)
         }
         _ => None,
     })

@@ -77,6 +77,8 @@ pub struct Found {
     pub retained: RetainedTexts,
     /// Base instructions that the thread began with.
     pub base: Option<String>,
+    /// Model whose base instructions they are, where it is said.
+    pub base_model: Option<String>,
     /// Working directory of the thread.
     pub cwd: Option<String>,
     /// Sandbox mode of the thread; `None` where the config says it.
@@ -149,6 +151,9 @@ impl Found {
             counters: Counters::default(),
             retained: RetainedTexts::default(),
             base: meta["base_instructions"]["text"]
+                .as_str()
+                .map(str::to_owned),
+            base_model: meta["base_instructions"]["provenance"]["model"]
                 .as_str()
                 .map(str::to_owned),
             cwd: meta["cwd"].as_str().map(str::to_owned),
@@ -271,9 +276,6 @@ impl Found {
             _ => None,
         };
         self.sandbox = mode.map(str::to_owned).or(self.sandbox.take());
-        if self.model.is_none() {
-            self.model = text("model");
-        }
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) struct Standing {
     pub(super) by_user: bool,
     /// It names the turn of its segment, or none.
     pub(super) fits: bool,
+    /// Its segment holds a checkpoint.
+    pub(super) compacted: bool,
     /// Number of its segment, the newest is 0.
     pub(super) segment: usize,
 }
@@ -28,6 +30,7 @@ pub(super) struct Standing {
 struct Open<'a> {
     turn: Option<&'a str>,
     by_user: bool,
+    compacted: bool,
 }
 
 impl<'a> Open<'a> {
@@ -49,6 +52,7 @@ pub(super) fn standings(records: &[Record<'_>], profile: &Profile) -> Vec<Standi
     let unknown = Standing {
         survives: true,
         by_user: false,
+        compacted: false,
         fits: true,
         segment: 0,
     };
@@ -74,7 +78,8 @@ pub(super) fn standings(records: &[Record<'_>], profile: &Profile) -> Vec<Standi
                 let boundary = rollback::is_boundary(item, profile);
                 open.get_or_insert_default().by_user |= boundary;
             }
-            Record::Checkpoint(_) | Record::WorldState { .. } => {
+            Record::Checkpoint(_) => open.get_or_insert_default().compacted = true,
+            Record::WorldState { .. } => {
                 open.get_or_insert_default();
             }
             Record::Meta(_) | Record::Usage(_) | Record::Event(_) | Record::Other => {}
@@ -82,10 +87,13 @@ pub(super) fn standings(records: &[Record<'_>], profile: &Profile) -> Vec<Standi
         if !begins {
             continue;
         }
-        let by_user = open.take().is_some_and(|open| open.by_user);
+        let Open {
+            by_user, compacted, ..
+        } = open.take().unwrap_or_default();
         for standing in &mut standings[index..end] {
             standing.survives = rolled_back == 0;
             standing.by_user = by_user;
+            standing.compacted = compacted;
             standing.segment = segment;
         }
         if by_user {
