@@ -159,7 +159,7 @@ fn window_fragments(settings: &Settings, profile: &Profile, ids: &WindowIds<'_>)
 }
 
 /// Messages of these fragments: adjacent ones with the same role share one.
-pub(crate) fn messages(fragments: Vec<Fragment>) -> Vec<Item> {
+pub(crate) fn messages(fragments: &[Fragment]) -> Vec<Item> {
     fragments
         .chunk_by(|one, next| one.role == next.role)
         .map(bundle)

@@ -29,20 +29,23 @@ pub(crate) struct Told<'a> {
     pub(crate) switched: Option<&'a Model>,
 }
 
-/// Messages of what differs.
+/// Messages of what differs. A new model is announced in a message of its own where it does not
+/// repeat the permissions.
 pub(crate) fn diff(told: Told<'_>, now: &Settings, profile: &Profile) -> Vec<Item> {
     let switch = told.switched.map(context::model_switch_fragment);
     let permissions = permissions(told, now, profile);
     let document = document(told, now);
     let environment = environment(&told.baseline.state, now, profile);
+    let mut groups: [Vec<Fragment>; 2] = [switch.into_iter().collect(), Vec::new()];
     if profile.model_switch_repeats_permissions {
-        let developer = switch.into_iter().chain(permissions);
-        return context::messages(developer.chain(document).chain(environment).collect());
+        groups[0].extend(permissions.into_iter().chain(document).chain(environment));
+    } else {
+        groups[1].extend(document.into_iter().chain(permissions).chain(environment));
     }
-    let mut items = context::messages(switch.into_iter().collect());
-    let sections = document.into_iter().chain(permissions).chain(environment);
-    items.extend(context::messages(sections.collect()));
-    items
+    groups
+        .iter()
+        .flat_map(|group| context::messages(group))
+        .collect()
 }
 
 fn permissions(told: Told<'_>, now: &Settings, profile: &Profile) -> Option<Fragment> {

@@ -252,7 +252,7 @@ impl Session {
         ports: Ports,
         lines: &[Value],
     ) -> Result<Self, Unreadable> {
-        let found = crate::rollout_read::read(lines, &profile, &settings)?;
+        let found = crate::rollout_read::read(lines, &profile, settings.truncation())?;
         let other_base = found.base.as_ref() != Some(&settings.model.base_instructions);
         settings.thread_base = found.base;
         let mut session =

@@ -28,8 +28,8 @@ pub(super) fn model<'a>(
 }
 
 /// The baseline; `behind` is the first record behind the installed checkpoint.
-pub(super) fn read<'a>(
-    records: &[Record<'a>],
+pub(super) fn read(
+    records: &[Record<'_>],
     standings: &[Standing],
     behind: usize,
     profile: &Profile,

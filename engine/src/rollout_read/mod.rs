@@ -28,7 +28,7 @@ use crate::items::Item;
 use crate::profile::Profile;
 use crate::rollout::{self, TokenInfo};
 use crate::session::{Baseline, Counters, RetainedTexts, Window};
-use crate::settings::Settings;
+use crate::settings::Truncation;
 use crate::tokens::Usage;
 
 /// Why a rollout is no thread.
@@ -97,8 +97,8 @@ pub struct Found {
     pub next_ordinal: u64,
 }
 
-/// Reads a thread from its lines.
-pub fn read(lines: &[Value], profile: &Profile, settings: &Settings) -> Result<Found, Unreadable> {
+/// Reads a thread from its lines; outputs are cut by the policy in force.
+pub fn read(lines: &[Value], profile: &Profile, policy: Truncation) -> Result<Found, Unreadable> {
     let parsed = |line| Record::of(line, profile);
     let records: Vec<Record<'_>> = lines.iter().filter_map(parsed).collect();
     let meta = match records.first() {
@@ -111,7 +111,7 @@ pub fn read(lines: &[Value], profile: &Profile, settings: &Settings) -> Result<F
     }
     let standings = segments::standings(&records, profile);
     let start = Start::of(&records, &standings, profile);
-    let rebuilt = rebuild::replay(&records, start, settings, profile);
+    let rebuilt = rebuild::replay(&records, start, policy, profile);
     let behind = start.installed.map_or(0, |index| index + 1);
     let model = baseline::model(&records, &standings, profile);
     let mut found = Found::of(meta);
@@ -122,8 +122,12 @@ pub fn read(lines: &[Value], profile: &Profile, settings: &Settings) -> Result<F
     }
     found.model = model.map(str::to_owned);
     found.windows(&records, &standings, profile);
-    let ordinals = lines.iter().filter_map(|line| line["ordinal"].as_u64());
-    found.next_ordinal = ordinals.last().map_or(0, |last| last.saturating_add(1));
+    let ordinal = |line: &Value| line["ordinal"].as_u64();
+    found.next_ordinal = lines
+        .iter()
+        .rev()
+        .find_map(ordinal)
+        .map_or(0, |last| last.saturating_add(1));
     for record in &records {
         found.count(record, profile);
     }

@@ -8,9 +8,9 @@ use super::segments::Standing;
 use crate::compaction::replacement::kept_user_texts;
 use crate::history::{History, admit};
 use crate::images;
-use crate::items;
+use crate::items::{self, Item};
 use crate::profile::Profile;
-use crate::settings::Settings;
+use crate::settings::Truncation;
 
 /// Stands for the summary of a checkpoint that has none.
 const NO_SUMMARY: &str = "(no summary available)";
@@ -67,7 +67,7 @@ pub(super) struct Rebuilt {
 pub(super) fn replay(
     records: &[Record<'_>],
     start: Start,
-    settings: &Settings,
+    policy: Truncation,
     profile: &Profile,
 ) -> Rebuilt {
     let mut rebuilt = Rebuilt {
@@ -79,8 +79,8 @@ pub(super) fn replay(
     for record in installed.into_iter().chain(&records[start.from..]) {
         match record {
             Record::Item(item) => {
-                let mut item = item.clone();
-                admit(&mut item, settings.truncation(), profile);
+                let mut item = Item::clone(item);
+                admit(&mut item, policy, profile);
                 rebuilt.history.push(item);
             }
             Record::Checkpoint(checkpoint) => rebuilt.install(checkpoint, profile),

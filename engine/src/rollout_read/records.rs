@@ -16,7 +16,7 @@ pub(super) enum Record<'a> {
     /// `session_meta`
     Meta(&'a Value),
     /// `response_item`, or a message between agents, which becomes an item.
-    Item(Item),
+    Item(Box<Item>),
     /// `compacted`
     Checkpoint(Checkpoint<'a>),
     /// `world_state`: the whole of it, or a merge patch.
@@ -75,7 +75,7 @@ impl<'a> Record<'a> {
             "response_item" => Self::item(payload, &line["metadata"], profile),
             "inter_agent_communication" => {
                 let item = items::from_json(&between_agents(payload)?, profile)?;
-                Some(Self::Item(item))
+                Some(Self::Item(Box::new(item)))
             }
             "compacted" => Checkpoint::of(payload, profile).map(Self::Checkpoint),
             "world_state" => Some(Self::WorldState {
@@ -96,7 +96,7 @@ impl<'a> Record<'a> {
             return Some(Self::Other);
         };
         stored::read(&mut item, payload, metadata);
-        Some(Self::Item(item))
+        Some(Self::Item(Box::new(item)))
     }
 
     fn event(payload: &'a Value) -> Option<Self> {

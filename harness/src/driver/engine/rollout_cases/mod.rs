@@ -126,7 +126,7 @@ async fn resumed(case: &Case, lines: &[Value]) -> Result<(Vec<Value>, u64), Unre
 /// What differs from the case.
 async fn difference(case: &Case) -> Option<String> {
     let template = template(case).await;
-    let found = resumed(case, &template.lines(case)).await;
+    let found = Box::pin(resumed(case, &template.lines(case))).await;
     let (expected, input) = match (&case.expected, &found) {
         (Err(error), Err(why)) if error.contains(&why.to_string()) => return None,
         (Ok(expected), Ok((input, window))) => {
@@ -165,7 +165,7 @@ async fn every_recorded_rollout_gives_its_request() {
     let mut wrong = Vec::new();
     for case in &cases {
         let known = DIFFERENT.iter().find(|(label, _)| *label == case.label());
-        match (difference(case).await, known) {
+        match (Box::pin(difference(case)).await, known) {
             (Some(difference), None) => wrong.push(difference),
             (None, Some((label, why))) => wrong.push(format!("{label} is equal now: {why}")),
             (Some(_), Some(_)) | (None, None) => {}
