@@ -2,6 +2,7 @@
 //! on, those of the turn from its next sampling to its end (0.164+, `turn.settings.*`).
 
 use crate::context;
+use crate::context_diff::{self, Told};
 use crate::permissions;
 use crate::session::{Baseline, Session};
 use crate::settings::{Model, Settings, service_tier};
@@ -141,14 +142,12 @@ impl Session {
                 items.extend(context::full(&self.settings, &self.profile, switched, &ids));
             }
             Some(baseline) => {
-                let before = &baseline.settings;
-                let switched = self.model_not_told();
-                items.extend(context::diff(
-                    before,
-                    &self.settings,
-                    &self.profile,
-                    switched,
-                ));
+                let told = Told {
+                    baseline,
+                    history: &self.history,
+                    switched: self.model_not_told(),
+                };
+                items.extend(context_diff::diff(told, &self.settings, &self.profile));
             }
         }
         for mut item in items {
@@ -170,7 +169,7 @@ impl Session {
         }
         self.told_model = Some(self.settings.model.clone());
         self.baseline = Some(Baseline {
-            settings: self.settings.clone(),
+            permissions: self.settings.permissions(&self.profile),
             state: told,
         });
     }

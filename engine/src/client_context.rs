@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::items::{self, Item};
+use crate::profile::Profile;
 use crate::session::Session;
 use crate::truncate;
 
@@ -76,11 +77,11 @@ impl Session {
         );
         item
     }
+}
 
-    /// Whether a compaction keeps the item for the client.
-    pub(crate) fn keeps_for_client(&self, item: &Item) -> bool {
-        self.profile.client_context_as_output && is_client_context(item)
-    }
+/// Whether a compaction keeps the item for the client.
+pub(crate) fn keeps_for_client(item: &Item, profile: &Profile) -> bool {
+    profile.client_context_as_output && is_client_context(item)
 }
 
 /// Opening of the tag around a text that is not to be trusted.

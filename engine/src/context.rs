@@ -16,7 +16,7 @@ use crate::texts;
 
 /// One piece of context, before it is put into a message.
 #[derive(Debug, Clone, PartialEq)]
-struct Fragment {
+pub(crate) struct Fragment {
     role: &'static str,
     kind: &'static str,
     provenance: Value,
@@ -55,7 +55,9 @@ pub fn full(
         developer.extend(window);
     }
     let mut user = Vec::new();
-    user.extend(project_doc_fragment(settings));
+    if let Some((folder, text)) = &settings.project_doc {
+        user.push(project_doc_fragment(&project_doc_title(folder), text));
+    }
     user.extend(environment_fragment(settings, profile, true));
     [developer, apart, user]
         .iter()
@@ -104,40 +106,6 @@ pub fn lite_items(settings: &Settings, profile: &Profile) -> Vec<Item> {
             provenance: harness(),
             text: settings.base_text().to_owned(),
         }]));
-    }
-    items
-}
-
-/// Messages of what differs between the baseline's settings and these, developer first.
-pub fn diff(
-    before: &Settings,
-    now: &Settings,
-    profile: &Profile,
-    switched: Option<&Model>,
-) -> Vec<Item> {
-    let mut items = Vec::new();
-    let changed = if profile.wide_permissions {
-        permissions::text(before, profile) != permissions::text(now, profile)
-    } else {
-        let rules = |settings| permissions::record(settings, profile);
-        before.approval != now.approval || rules(before) != rules(now)
-    };
-    let together = profile.model_switch_repeats_permissions;
-    let announced = switched.map(model_switch_fragment);
-    let allowed =
-        (changed || (announced.is_some() && together)).then(|| permissions_fragment(now, profile));
-    let (announced, allowed) = (announced.into_iter(), allowed.flatten().into_iter());
-    if together {
-        let developer: Vec<Fragment> = announced.chain(allowed).collect();
-        items.extend((!developer.is_empty()).then(|| bundle(&developer)));
-    } else {
-        items.extend(announced.chain(allowed).map(|fragment| bundle(&[fragment])));
-    }
-    let moved = (&before.cwd, &before.shell) != (&now.cwd, &now.shell);
-    let environment =
-        environment_text(before, profile, moved) != environment_text(now, profile, moved);
-    if environment && let Some(fragment) = environment_fragment(now, profile, moved) {
-        items.push(bundle(&[fragment]));
     }
     items
 }
@@ -191,7 +159,15 @@ fn window_fragments(settings: &Settings, profile: &Profile, ids: &WindowIds<'_>)
     texts.into_iter().map(fragment).collect()
 }
 
-/// One message of adjacent fragments with the same role.
+/// Messages of these fragments: adjacent ones with the same role share one.
+pub(crate) fn messages(fragments: &[Fragment]) -> Vec<Item> {
+    fragments
+        .chunk_by(|one, next| one.role == next.role)
+        .map(bundle)
+        .collect()
+}
+
+/// One message of fragments with the same role.
 fn bundle(fragments: &[Fragment]) -> Item {
     let content = fragments
         .iter()
@@ -215,7 +191,7 @@ fn harness() -> Value {
 }
 
 /// Tells the model what another one was told in the base instructions.
-fn model_switch_fragment(model: &Model) -> Fragment {
+pub(crate) fn model_switch_fragment(model: &Model) -> Fragment {
     Fragment {
         role: "developer",
         kind: "model_switch.instructions",
@@ -228,7 +204,7 @@ fn model_switch_fragment(model: &Model) -> Fragment {
     }
 }
 
-fn permissions_fragment(settings: &Settings, profile: &Profile) -> Option<Fragment> {
+pub(crate) fn permissions_fragment(settings: &Settings, profile: &Profile) -> Option<Fragment> {
     settings.permissions_instructions.then(|| Fragment {
         role: "developer",
         kind: "permissions.instructions",
@@ -257,19 +233,24 @@ fn deferred_tools_fragment(settings: &Settings, profile: &Profile) -> Option<Fra
     })
 }
 
-fn project_doc_fragment(settings: &Settings) -> Option<Fragment> {
-    let (folder, text) = settings.project_doc.as_ref()?;
-    Some(Fragment {
+pub(crate) fn project_doc_title(folder: &str) -> String {
+    format!("# AGENTS.md instructions for {folder}")
+}
+
+pub(crate) fn project_doc_fragment(title: &str, body: &str) -> Fragment {
+    Fragment {
         role: "user",
         kind: "agents_md.instructions",
         provenance: json!({"type": "agents_md"}),
-        text: format!(
-            "# AGENTS.md instructions for {folder}\n\n<INSTRUCTIONS>\n{text}\n</INSTRUCTIONS>"
-        ),
-    })
+        text: format!("{title}\n\n<INSTRUCTIONS>\n{body}\n</INSTRUCTIONS>"),
+    }
 }
 
-fn environment_fragment(settings: &Settings, profile: &Profile, whole: bool) -> Option<Fragment> {
+pub(crate) fn environment_fragment(
+    settings: &Settings,
+    profile: &Profile,
+    whole: bool,
+) -> Option<Fragment> {
     settings.environment_context.then(|| Fragment {
         role: "user",
         kind: "environments.environment_context",
@@ -302,6 +283,11 @@ fn filesystem(settings: &Settings, profile: &Profile) -> String {
         settings.cwd,
         permissions::element(settings, profile)
     )
+}
+
+/// Hash of the permissions in the world state.
+pub(crate) fn permissions_hash(fragment: &Fragment) -> String {
+    sha1_hex(&fragment.text)
 }
 
 /// The whole world state, keys in the order of the binary.
@@ -340,7 +326,7 @@ pub fn world_state(settings: &Settings, profile: &Profile) -> Map<String, Value>
         set("model_catalog", json!(sha1_hex("catalog")));
         set("multi_agent_mode", json!({}));
         if let Some(fragment) = permissions_fragment(settings, profile) {
-            let hash = sha1_hex(&fragment.text);
+            let hash = permissions_hash(&fragment);
             set(
                 "permissions",
                 json!({"instructions": hash, "approved_command_prefixes": []}),
@@ -428,7 +414,7 @@ fn sha1_hex(text: &str) -> String {
     hex
 }
 
-fn environments(settings: &Settings, profile: &Profile) -> Value {
+pub(crate) fn environments(settings: &Settings, profile: &Profile) -> Value {
     let mut map = Map::new();
     map.insert(
         "environments".to_owned(),
@@ -471,7 +457,7 @@ pub fn is_contextual(item: &Item) -> bool {
     const OPENINGS: [&str; 8] = [
         "<external_",
         "<environment_context>",
-        "# AGENTS.md instructions",
+        PROJECT_DOC,
         "<user_shell_command>",
         "<turn_aborted>",
         "<skill>",
@@ -482,6 +468,49 @@ pub fn is_contextual(item: &Item) -> bool {
         let text = text.trim_start();
         OPENINGS.iter().any(|opening| text.starts_with(opening))
     })
+}
+
+/// Whether a developer message tells the permissions.
+pub(crate) fn tells_permissions(item: &Item) -> bool {
+    item.role() == "developer"
+        && item
+            .texts()
+            .iter()
+            .any(|text| text.starts_with(PERMISSIONS))
+}
+
+/// Whether a developer message announces a model.
+pub(crate) fn announces_model(item: &Item) -> bool {
+    item.role() == "developer"
+        && item
+            .texts()
+            .iter()
+            .any(|text| text.starts_with(MODEL_SWITCH))
+}
+
+/// Whether a user message holds instructions of AGENTS.md.
+pub(crate) fn is_project_doc(item: &Item) -> bool {
+    item.role() == "user"
+        && item
+            .texts()
+            .iter()
+            .any(|text| text.starts_with(PROJECT_DOC))
+}
+
+/// Whether an item is context that was told for a turn: a rollback takes it back with the turn.
+pub(crate) fn is_context(item: &Item) -> bool {
+    const OPENINGS: [&str; 4] = [
+        PERMISSIONS,
+        MODEL_SWITCH,
+        "<collaboration_mode>",
+        "<personality_spec>",
+    ];
+    let opens = |text: &&str| OPENINGS.iter().any(|opening| text.starts_with(opening));
+    match item.role() {
+        "user" => is_contextual(item),
+        "developer" => item.texts().iter().any(opens),
+        _ => false,
+    }
 }
 
 /// Whether a text is a summary: the exact prefix and a newline.
@@ -505,6 +534,12 @@ pub fn is_kept_remotely(item: &Item) -> bool {
     is_real_user_message(item) || by_hook()
 }
 
+/// Opening of the permissions.
+const PERMISSIONS: &str = "<permissions instructions>";
+/// Opening of the announcement of a model.
+const MODEL_SWITCH: &str = "<model_switch>";
+/// Opening of the instructions of AGENTS.md.
+const PROJECT_DOC: &str = "# AGENTS.md instructions";
 /// Opening of a user message that a hook wrote.
 const HOOK_PROMPT: &str = "<hook_prompt";
 

@@ -46,6 +46,12 @@ impl History {
         self.items.push(item);
     }
 
+    /// Drops all items from this one on.
+    pub(crate) fn truncate(&mut self, end: usize) {
+        self.items.truncate(end);
+        self.covered = self.covered.min(end);
+    }
+
     /// Says that the server has counted everything up to here.
     pub fn mark_covered(&mut self) {
         self.covered = self.items.len();

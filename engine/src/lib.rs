@@ -20,6 +20,7 @@ pub mod change;
 pub mod client_context;
 pub mod compaction;
 pub mod context;
+mod context_diff;
 pub mod error;
 pub mod events;
 pub mod history;

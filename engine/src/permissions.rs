@@ -106,15 +106,18 @@ pub(crate) fn closed_for_good(settings: &Settings) -> Option<String> {
     writes_workspace(settings).then(|| format!("{}/.codex", settings.cwd))
 }
 
-/// `Settings::closed_for_good` of a recorded turn context: what its rules close beyond the folders
-/// of the working directory.
-pub(crate) fn recorded_closed_for_good(turn_context: &Value) -> Option<String> {
-    let entries = turn_context["file_system_sandbox_policy"]["entries"].as_array()?;
-    let mut closed = entries
-        .iter()
-        .filter_map(|entry| entry["path"]["path"].as_str())
-        .filter(|path| path.ends_with("/.codex"));
-    closed.nth(1).map(str::to_owned)
+/// Sandbox mode of a recorded `permission_profile`; `None` for one that may write.
+pub(crate) fn recorded_sandbox(profile: &Value) -> Option<&'static str> {
+    match profile["type"].as_str()? {
+        "disabled" => Some("danger-full-access"),
+        "managed" => {
+            let entries = profile["file_system"]["entries"].as_array();
+            let mut entries = entries.into_iter().flatten();
+            let reads = entries.all(|entry| entry["access"] == "read");
+            reads.then_some("read-only")
+        }
+        _ => None,
+    }
 }
 
 fn writes_workspace(settings: &Settings) -> bool {

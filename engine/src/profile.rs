@@ -103,8 +103,8 @@ pub struct Profile {
     /// A new model repeats the permissions in the message that announces it; later they are told
     /// only where they change, in a message of their own.
     pub model_switch_repeats_permissions: bool,
-    /// Permissions name one more closed folder, closed folders need not exist, `untrusted` has a
-    /// shorter text, and the model is told anew where the text differs; before, where the rules do.
+    /// Permissions name one more closed folder, closed folders need not exist, and `untrusted` has
+    /// a shorter text.
     pub wide_permissions: bool,
     /// The user text survives a failed pre-turn compaction (row 31).
     pub keeps_text_after_failed_pre_turn: bool,
@@ -137,6 +137,24 @@ pub struct Profile {
     pub lowers_original_detail: bool,
     /// Images of live items are asked for in their original size where the model takes it.
     pub raises_live_detail: bool,
+    /// A checkpoint in a turn that was rolled back is not installed, and what stood before it is
+    /// lost all the same (0.144, history.md §4).
+    pub skips_rolled_back_checkpoints: bool,
+    /// A summary counts as a turn of the user in a rollback (0.144, compaction.md §10).
+    pub counts_summaries_as_turns: bool,
+    /// Only a turn with a message of the user says what the model was told (0.144, history.md §6).
+    pub baseline_needs_user_turn: bool,
+    /// The permissions are told again when the turn context has others; later the world state
+    /// decides, and whether the history still holds them (history.md §6).
+    pub permissions_by_turn_context: bool,
+    /// Keys without which a turn context is no record.
+    pub turn_context_keys: &'static [&'static str],
+    /// A checkpoint that no token count follows is estimated anew; before, the count of the window
+    /// before it still stands, and the next turn compacts again (history.md §5).
+    pub estimates_uncounted_checkpoints: bool,
+    /// A resumed thread has the settings that were last applied; before, the folder of its start
+    /// and the permissions of the config (history.md §9).
+    pub restores_thread_settings: bool,
     /// A resume writes the thread's settings (0.164).
     pub settings_at_resume: bool,
     /// A transport error names the URL (0.144).
@@ -228,6 +246,19 @@ impl Profile {
             drops_empty_output_texts: false,
             lowers_original_detail: false,
             raises_live_detail: false,
+            skips_rolled_back_checkpoints: true,
+            counts_summaries_as_turns: true,
+            baseline_needs_user_turn: true,
+            permissions_by_turn_context: true,
+            turn_context_keys: &[
+                "cwd",
+                "model",
+                "approval_policy",
+                "sandbox_policy",
+                "summary",
+            ],
+            estimates_uncounted_checkpoints: false,
+            restores_thread_settings: false,
             settings_at_resume: false,
             url_in_transport_errors: true,
             connection_failed_code: false,
@@ -283,6 +314,13 @@ impl Profile {
             wide_items: true,
             drops_empty_output_texts: true,
             lowers_original_detail: true,
+            skips_rolled_back_checkpoints: false,
+            counts_summaries_as_turns: false,
+            baseline_needs_user_turn: false,
+            permissions_by_turn_context: false,
+            turn_context_keys: &["cwd", "model", "approval_policy", "sandbox_policy"],
+            estimates_uncounted_checkpoints: true,
+            restores_thread_settings: true,
             settings_at_resume: true,
             url_in_transport_errors: false,
             connection_failed_code: true,
@@ -312,6 +350,7 @@ impl Profile {
             uncovered: UncoveredFrom::LastUsage,
             estimate_without_usage: true,
             keeps_text_after_interrupted_pre_turn: true,
+            turn_context_keys: &["cwd", "model", "approval_policy"],
             settings_at_resume: false,
             reads_full_window_of_400: true,
             anchors_without_id: true,

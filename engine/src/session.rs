@@ -17,8 +17,9 @@ use crate::items::{self, Item, Retained};
 use crate::ports::{Inbox, Ports};
 use crate::profile::Profile;
 use crate::rollout::{self, Recorder, TokenInfo};
+use crate::rollout_read::Unreadable;
 use crate::session_budget::BudgetUse;
-use crate::settings::{Model, Settings};
+use crate::settings::{Model, Permissions, Settings};
 use crate::token_budget::Said;
 use crate::tokens::Usage;
 use crate::truncate;
@@ -40,8 +41,8 @@ pub struct Window {
 /// Settings and world state that the model was last told.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Baseline {
-    /// Settings of the turn that recorded the context.
-    pub settings: Settings,
+    /// Permissions of the turn that recorded the context.
+    pub permissions: Permissions,
     /// World state as written.
     pub state: Map<String, Value>,
 }
@@ -140,6 +141,9 @@ pub struct Session {
     pub(crate) new_window_wished: bool,
     /// Model of the newest turn whose context was recorded.
     pub(crate) previous_model: Option<Model>,
+    /// Model that wrote the base instructions of a resumed thread, where the model in force has
+    /// others.
+    pub(crate) base_model: Option<Model>,
     /// Model that the context was last told of.
     pub(crate) told_model: Option<Model>,
     /// Settings that wait in the running turn.
@@ -171,7 +175,9 @@ impl Session {
     pub fn new(profile: Profile, settings: Settings, ports: Ports) -> Self {
         let thread = ports.ids.uuid();
         let window = ports.ids.uuid();
-        Self::with_ids(profile, settings, ports, thread, window)
+        let session = Self::with_ids(profile, settings, ports, thread, window);
+        session.warn_of_service_tier();
+        session
     }
 
     fn with_ids(
@@ -222,6 +228,7 @@ impl Session {
             budget_use: BudgetUse::default(),
             new_window_wished: false,
             previous_model: None,
+            base_model: None,
             told_model: None,
             waiting: Waiting::default(),
             prefill: None,
@@ -241,8 +248,15 @@ impl Session {
     }
 
     /// A thread rebuilt from its rollout lines; new lines go to the store of `ports`.
-    pub fn resume(profile: Profile, settings: Settings, ports: Ports, lines: &[Value]) -> Self {
-        let found = crate::rollout_read::read(lines, &profile, &settings);
+    pub fn resume(
+        profile: Profile,
+        mut settings: Settings,
+        ports: Ports,
+        lines: &[Value],
+    ) -> Result<Self, Unreadable> {
+        let found = crate::rollout_read::read(lines, &profile, settings.truncation())?;
+        let other_base = found.base.as_ref() != Some(&settings.model.base_instructions);
+        settings.thread_base = found.base;
         let mut session =
             Self::with_ids(profile, settings, ports, found.thread, found.first_window);
         session.begun = true;
@@ -259,47 +273,54 @@ impl Session {
         session.inbox.set_next_order(found.counters.order);
         session.retained = found.retained;
         session.prefill = None;
+        if found.uncounted && session.profile.estimates_uncounted_checkpoints {
+            let total = session.estimate_context();
+            if let Some(info) = &mut session.info {
+                info.last = Usage {
+                    total,
+                    ..Usage::default()
+                };
+            }
+        }
         if let Some(cwd) = found.cwd {
             session.settings.cwd = cwd;
         }
         if let Some(sandbox) = found.sandbox {
             session.settings.sandbox = sandbox;
         }
-        session.settings.closed_for_good = found.closed_for_good;
         if let Some(approval) = found.approval {
             session.settings.approval = approval;
         }
         session.settings.effort = found.effort;
+        if session.profile.restores_thread_settings {
+            session.settings.sampling.service_tier = found.service_tier;
+        }
+        session.warn_of_service_tier();
         let known = session.settings.model.clone();
         let named = |slug| Model {
             slug,
             ..known.clone()
         };
-        session.previous_model = found.model.clone().map(named);
-        session.told_model = found.told_model.or(found.model).map(named);
-        session.baseline = found.baseline_turn.then(|| {
-            let mut state = context::world_state(&session.settings, &session.profile);
-            if let (Some(told), Some(model)) = (&session.told_model, state.get_mut("model"))
-                && model.is_string()
-            {
-                *model = told.slug.clone().into();
-            }
-            Baseline {
-                settings: session.settings.clone(),
-                state,
-            }
-        });
+        let base_model = found.base_model.filter(|_| other_base);
+        session.base_model = base_model.map(named);
+        session.previous_model = found.model.map(named);
+        session.told_model = found.told_model.map(named);
+        session.baseline = found.baseline;
         let ordinal = session.recorder.paginated().then_some(found.next_ordinal);
         session.recorder = Recorder::new(
             Rc::clone(&session.ports.store),
             Rc::clone(&session.ports.clock),
             ordinal,
         );
-        if session.profile.settings_at_resume {
+        let now = rollout::thread_settings(&session.settings, &session.profile, &session.thread);
+        let applied = found
+            .applied
+            .map(|event| event["thread_settings"] == now["thread_settings"]);
+        if session.profile.settings_at_resume || applied == Some(false) {
             session.record_settings();
         }
         session.report_usage();
-        session
+        Ok(session)
     }
 
     /// A thread that starts with supplied items.
@@ -319,6 +340,22 @@ impl Session {
     /// Where a client sends steers and interrupts.
     pub fn inbox(&self) -> Rc<Inbox> {
         Rc::clone(&self.inbox)
+    }
+
+    /// A tier that the model does not have is left out of requests, and warned of once.
+    fn warn_of_service_tier(&self) {
+        let Some(tier) = &self.settings.sampling.service_tier else {
+            return;
+        };
+        if self.settings.effective_service_tier().is_none() {
+            self.ports.observer.event(Event::Warning {
+                message: format!(
+                    "Configured service tier `{tier}` is not advertised as supported for model \
+                     `{}` and will be omitted from requests.",
+                    self.settings.model.slug
+                ),
+            });
+        }
     }
 
     /// Thread id.
@@ -586,9 +623,10 @@ impl Session {
         (told.slug != self.settings.model.slug).then_some(&self.settings.model)
     }
 
-    /// The model in force, if the newest turn context has another one.
+    /// The model in force, if the newest turn context has another one, or without one the base
+    /// instructions.
     pub(crate) fn switched_model(&self) -> Option<&Model> {
-        let previous = self.previous_model.as_ref()?;
+        let previous = self.previous_model.as_ref().or(self.base_model.as_ref())?;
         (previous.slug != self.settings.model.slug).then_some(&self.settings.model)
     }
 

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::hooks::Hook;
+use crate::permissions;
 use crate::profile::Profile;
 use crate::session_budget::SessionBudget;
 use crate::token_budget::TokenBudget;
@@ -91,6 +92,26 @@ pub struct Settings {
     pub client_version: String,
     /// Installation id.
     pub installation_id: String,
+}
+
+/// What a turn may do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Permissions {
+    /// Sandbox mode.
+    pub sandbox: String,
+    /// Approval policy.
+    pub approval: String,
+    /// `permission_profile`; `None` where a record does not say it.
+    pub rules: Option<Value>,
+}
+
+impl Permissions {
+    /// Whether these are others. Rules that a record does not say are the same.
+    pub fn differ(&self, other: &Self) -> bool {
+        let said = self.rules.as_ref().zip(other.rules.as_ref());
+        (&self.sandbox, &self.approval) != (&other.sandbox, &other.approval)
+            || said.is_some_and(|(one, another)| one != another)
+    }
 }
 
 /// Who makes a compaction.
@@ -309,6 +330,15 @@ impl Settings {
             .as_deref()
             .or(self.thread_base.as_deref())
             .unwrap_or(&self.model.base_instructions)
+    }
+
+    /// What a turn may do.
+    pub fn permissions(&self, profile: &Profile) -> Permissions {
+        Permissions {
+            sandbox: self.sandbox.clone(),
+            approval: self.approval.clone(),
+            rules: Some(permissions::record(self, profile)),
+        }
     }
 
     /// The same settings with another model.

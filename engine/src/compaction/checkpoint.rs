@@ -82,20 +82,25 @@ impl Session {
             self.record_settings();
         }
         self.baseline = Some(Baseline {
-            settings: self.settings.clone(),
+            permissions: self.settings.permissions(&self.profile),
             state,
         });
         self.context_turn = Some(turn.id.clone());
     }
 
-    /// Estimates the new context (compaction.md §2.3).
-    fn recompute(&mut self) {
+    /// Tokens of base instructions and history, as they are estimated without any usage.
+    pub(crate) fn estimate_context(&self) -> i64 {
         let base = if context::lite_in_history(&self.settings, &self.profile) {
             0
         } else {
             estimate_text(self.settings.base_text())
         };
-        let total = base + self.history.estimate_all(&self.profile);
+        base + self.history.estimate_all(&self.profile)
+    }
+
+    /// Estimates the new context (compaction.md §2.3).
+    fn recompute(&mut self) {
+        let total = self.estimate_context();
         let includes_reasoning = self.profile.sequences;
         let window = self.turn_settings().effective_window();
         let info = self.info.get_or_insert_with(TokenInfo::default);

@@ -3,6 +3,7 @@
 use serde_json::json;
 use tracing::debug;
 
+use super::replacement::kept_user_texts;
 use super::{Due, Replacement, assistant_text};
 use crate::error::{Failure, FailureKind};
 use crate::history::History;
@@ -36,7 +37,7 @@ impl Session {
         };
         let message = format!("{}\n{summary}", texts::SUMMARY_PREFIX);
         Ok(Replacement {
-            kept: self.kept_user_texts(),
+            kept: kept_user_texts(self.history.items(), &self.profile),
             last: Some(summary_item(&message)),
             message,
             response_id: Some(answer.response_id),

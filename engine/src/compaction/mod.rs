@@ -7,7 +7,7 @@
 mod checkpoint;
 mod local;
 mod remote;
-mod replacement;
+pub(crate) mod replacement;
 mod trigger;
 
 use serde_json::Value;

@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::client_context::keeps_for_client;
 use crate::context;
 use crate::items::Item;
+use crate::profile::Profile;
 use crate::session::Session;
 use crate::tokens::image_tokens;
 use crate::truncate::{self, BYTES_PER_TOKEN, Budget};
@@ -13,104 +15,103 @@ const KEPT_USER_TOKENS: u64 = 20_000;
 /// Tokens of user messages that survive a remote compaction.
 const KEPT_REMOTE_TOKENS: u64 = 64_000;
 
+/// User messages that survive, newest first within the budget, returned oldest first.
+pub(crate) fn kept_user_texts(history: &[Item], profile: &Profile) -> Vec<Item> {
+    let mut left = KEPT_USER_TOKENS;
+    let mut kept = Vec::new();
+    for item in history
+        .iter()
+        .rev()
+        .filter(|item| context::is_real_user_message(item) || keeps_for_client(item, profile))
+    {
+        if left == 0 {
+            break;
+        }
+        if keeps_for_client(item, profile) {
+            kept.push(item.clone());
+            continue;
+        }
+        let text = item.texts();
+        let bytes: u64 = text.iter().map(|text| text.len() as u64).sum();
+        let cost = bytes.div_ceil(BYTES_PER_TOKEN);
+        if cost <= left {
+            left -= cost;
+            kept.push(without_images(item, profile));
+        } else {
+            let mut item = item.clone();
+            if let Some(cut) = truncate::split(&text.concat(), Budget::of_tokens(left)) {
+                cut_message(&mut item, &cut, profile);
+            }
+            kept.push(item);
+            left = 0;
+        }
+    }
+    kept.reverse();
+    kept
+}
+
+/// Writes head, marker and tail: in one part on 0.144.6, in three later.
+fn cut_message(item: &mut Item, cut: &[String; 3], profile: &Profile) {
+    let part = |text: &str| json!({"type": "input_text", "text": text});
+    if profile.joins_kept_parts {
+        let content = json!([part(&cut.concat())]);
+        item.payload.insert("content".to_owned(), content);
+        return;
+    }
+    let content: Vec<Value> = cut.iter().map(|text| part(text)).collect();
+    item.payload
+        .insert("content".to_owned(), Value::Array(content));
+    let user = json!({"provenance": {"type": "user"}});
+    let marker = json!({"provenance": {"type": "harness", "hook": false}});
+    let kinds = json!(["user.text", "unknown", "user.text"]);
+    item.passthrough
+        .insert("content_item_kinds".to_owned(), kinds);
+    item.passthrough.insert(
+        "content_item_metadata".to_owned(),
+        json!([user, marker, user]),
+    );
+}
+
+fn without_images(item: &Item, profile: &Profile) -> Item {
+    let texts = item.texts();
+    let parts = item.payload["content"].as_array().map_or(0, Vec::len);
+    if texts.len() == parts && (texts.len() == 1 || !profile.joins_kept_parts) {
+        return item.clone();
+    }
+    let part = |text: &str| json!({"type": "input_text", "text": text});
+    let content: Vec<Value> = if profile.joins_kept_parts || texts.is_empty() {
+        vec![part(&texts.concat())]
+    } else {
+        texts.iter().map(|text| part(text)).collect()
+    };
+    let mut kept = item.clone();
+    if texts.is_empty() {
+        kept.passthrough.shift_remove("content_item_metadata");
+        if let Some(kinds) = kept.passthrough.get_mut("content_item_kinds") {
+            *kinds = json!(["unknown"]);
+        }
+    } else {
+        keep_text_parts(&mut kept, &item.payload["content"]);
+    }
+    kept.payload
+        .insert("content".to_owned(), Value::Array(content));
+    kept
+}
+
 impl Session {
-    /// User messages that survive, newest first within the budget, returned oldest first.
-    pub(super) fn kept_user_texts(&self) -> Vec<Item> {
-        let mut left = KEPT_USER_TOKENS;
-        let mut kept = Vec::new();
-        for item in self
-            .history
-            .items()
-            .iter()
-            .rev()
-            .filter(|i| context::is_real_user_message(i) || self.keeps_for_client(i))
-        {
-            if left == 0 {
-                break;
-            }
-            if self.keeps_for_client(item) {
-                kept.push(item.clone());
-                continue;
-            }
-            let text = item.texts();
-            let bytes: u64 = text.iter().map(|text| text.len() as u64).sum();
-            let cost = bytes.div_ceil(BYTES_PER_TOKEN);
-            if cost <= left {
-                left -= cost;
-                kept.push(self.without_images(item));
-            } else {
-                let mut item = item.clone();
-                if let Some(cut) = truncate::split(&text.concat(), Budget::of_tokens(left)) {
-                    self.cut_message(&mut item, &cut);
-                }
-                kept.push(item);
-                left = 0;
-            }
-        }
-        kept.reverse();
-        kept
-    }
-
-    /// Writes head, marker and tail: in one part on 0.144.6, in three later.
-    fn cut_message(&self, item: &mut Item, cut: &[String; 3]) {
-        let part = |text: &str| json!({"type": "input_text", "text": text});
-        if self.profile.joins_kept_parts {
-            let content = json!([part(&cut.concat())]);
-            item.payload.insert("content".to_owned(), content);
-            return;
-        }
-        let content: Vec<Value> = cut.iter().map(|text| part(text)).collect();
-        item.payload
-            .insert("content".to_owned(), Value::Array(content));
-        let user = json!({"provenance": {"type": "user"}});
-        let marker = json!({"provenance": {"type": "harness", "hook": false}});
-        let kinds = json!(["user.text", "unknown", "user.text"]);
-        item.passthrough
-            .insert("content_item_kinds".to_owned(), kinds);
-        item.passthrough.insert(
-            "content_item_metadata".to_owned(),
-            json!([user, marker, user]),
-        );
-    }
-
-    fn without_images(&self, item: &Item) -> Item {
-        let texts = item.texts();
-        let parts = item.payload["content"].as_array().map_or(0, Vec::len);
-        if texts.len() == parts && (texts.len() == 1 || !self.profile.joins_kept_parts) {
-            return item.clone();
-        }
-        let part = |text: &str| json!({"type": "input_text", "text": text});
-        let content: Vec<Value> = if self.profile.joins_kept_parts || texts.is_empty() {
-            vec![part(&texts.concat())]
-        } else {
-            texts.iter().map(|text| part(text)).collect()
-        };
-        let mut kept = item.clone();
-        if texts.is_empty() {
-            kept.passthrough.shift_remove("content_item_metadata");
-            if let Some(kinds) = kept.passthrough.get_mut("content_item_kinds") {
-                *kinds = json!(["unknown"]);
-            }
-        } else {
-            keep_text_parts(&mut kept, &item.payload["content"]);
-        }
-        kept.payload
-            .insert("content".to_owned(), Value::Array(content));
-        kept
-    }
-
     /// User messages and hook prompts that a remote compaction keeps, oldest first: cut part by
     /// part, images in place (compaction.md §6.4).
     pub(super) fn kept_user_items(&self) -> Vec<Item> {
         let mut left = KEPT_REMOTE_TOKENS;
         let mut kept = Vec::new();
         let items = self.history.items().iter().rev();
-        let wanted = |item: &&Item| context::is_kept_remotely(item) || self.keeps_for_client(item);
+        let for_client = |item: &Item| keeps_for_client(item, &self.profile);
+        let wanted = |item: &&Item| context::is_kept_remotely(item) || for_client(item);
         for item in items.filter(wanted) {
             if left == 0 {
                 break;
             }
-            if self.keeps_for_client(item) {
+            if for_client(item) {
                 kept.push(item.clone());
                 continue;
             }

@@ -8,6 +8,8 @@ mod hooks;
 mod ports;
 #[cfg(test)]
 mod replays;
+#[cfg(test)]
+mod rollout_cases;
 mod sampling;
 
 use std::rc::Rc;
@@ -209,7 +211,7 @@ impl<'a> Run<'a> {
             }
             StepAction::Stop(_) => self.session = None,
             StepAction::Resume(resume) => {
-                self.resume(resume);
+                self.resume(resume)?;
                 self.session().prewarm().await;
             }
             StepAction::Later(key) => return Err(NoVerdict::NotSupported(key.clone())),
@@ -218,12 +220,12 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn resume(&mut self, resume: &ResumeStep) {
+    fn resume(&mut self, resume: &ResumeStep) -> Result<(), NoVerdict> {
         let by_history = matches!(resume, ResumeStep::History(_));
         if let Some(session) = self.session.as_mut().filter(|_| !by_history) {
             // A process that was not stopped still holds the thread.
             session.report_usage();
-            return;
+            return Ok(());
         }
         self.session = None;
         let session = match resume {
@@ -235,6 +237,7 @@ impl<'a> Run<'a> {
                     self.ports(),
                     &lines,
                 )
+                .map_err(|why| NoVerdict::NotSupported(format!("a rollout that {why}")))?
             }
             ResumeStep::History(items) => {
                 self.files.open();
@@ -247,6 +250,7 @@ impl<'a> Run<'a> {
             }
         };
         self.install(session);
+        Ok(())
     }
 
     fn change(&mut self, overrides: &Overrides) {

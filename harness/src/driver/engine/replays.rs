@@ -90,7 +90,8 @@ async fn replayed(case: &Case) -> Vec<Value> {
         run.settings.clone(),
         run.ports(),
         &lines,
-    );
+    )
+    .expect("a thread");
     run.install(session);
     run.step(&plan.steps[1]).await.expect("the second turn");
     let outcome = run.finish();
