@@ -1,0 +1,198 @@
+//! What a resume would see: the engine's own reader on the session metadata, the newest checkpoint
+//! and what follows it.
+//!
+//! [`view`] is the one place that calls the reader. The rollout does not say everything that a
+//! resume goes by; what the user's config decides is taken as the fallback model has it
+//! (tool outputs are cut at 10,000 bytes, images and texts are taken in).
+
+use std::collections::BTreeMap;
+
+use engine::items::Item;
+use engine::profile::{Profile, Version};
+use engine::rollout_read;
+use engine::settings::{Model, ModelSampling, Sampling, Scope, Settings, Truncation};
+use engine::tokens::estimate_text;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::shown;
+
+/// Cut of tool outputs of a model that no catalogue knows, in bytes.
+const FALLBACK_OUTPUT_BYTES: u64 = 10_000;
+
+/// What a resume sees.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct View {
+    /// Items of the history.
+    pub items: u64,
+    /// The same by kind; messages by role.
+    pub items_by_kind: BTreeMap<String, u64>,
+    /// Outputs that are made up for calls without one.
+    pub outputs_made_up: u64,
+    /// Outputs that are dropped, since nothing called for them.
+    pub outputs_dropped: u64,
+    /// Estimated tokens of base instructions and history.
+    pub estimated_tokens: i64,
+    /// `total_tokens` of the usage recorded last: what the compaction limit is held against.
+    pub recorded_tokens: Option<i64>,
+    /// Number of the window.
+    pub window: u64,
+    /// A turn context stands behind the newest checkpoint: only changed context is sent.
+    pub baseline: bool,
+    /// Model of the newest turn.
+    pub model: Option<String>,
+}
+
+/// Reads the records as a resume of that version does.
+pub fn view(lines: &[Value], version: Version) -> View {
+    let profile = Profile::of(version);
+    let base = lines.iter().find(|line| line["type"] == "session_meta");
+    let base = base.and_then(|meta| meta["payload"]["base_instructions"]["text"].as_str());
+    let settings = settings(base.unwrap_or_default());
+    let found = rollout_read::read(lines, &profile, &settings);
+    let items = found.history.items();
+    let prompt = found.history.for_prompt(&settings.model, &profile);
+    let outputs = |list: &[Item]| list.iter().filter(|item| is_output(item)).count() as u64;
+    let dropped = items
+        .iter()
+        .filter(|item| is_output(item) && !has_call(item, &prompt))
+        .count();
+    let dropped = dropped as u64;
+    let mut items_by_kind: BTreeMap<String, u64> = BTreeMap::new();
+    for item in items {
+        *items_by_kind.entry(kind(item)).or_default() += 1;
+    }
+    View {
+        items: items.len() as u64,
+        items_by_kind,
+        outputs_made_up: (outputs(&prompt) + dropped).saturating_sub(outputs(items)),
+        outputs_dropped: dropped,
+        estimated_tokens: estimate_text(settings.base_text())
+            + found.history.estimate_all(&profile),
+        recorded_tokens: found.info.map(|info| info.last.total),
+        window: found.window.number,
+        baseline: found.baseline_turn,
+        model: found.model.as_deref().map(shown),
+    }
+}
+
+fn is_output(item: &Item) -> bool {
+    item.kind().ends_with("_output")
+}
+
+/// Whether the prompt still holds the output.
+fn has_call(output: &Item, prompt: &[Item]) -> bool {
+    let same = |item: &&Item| item.kind() == output.kind() && item.call_id() == output.call_id();
+    prompt.iter().any(|item| same(&item))
+}
+
+fn kind(item: &Item) -> String {
+    if item.kind() == "message" {
+        format!("message/{}", shown(item.role()))
+    } else {
+        shown(item.kind())
+    }
+}
+
+/// Settings of a thread that resumes with a model that no catalogue knows.
+fn settings(base_instructions: &str) -> Settings {
+    Settings {
+        model: Model {
+            slug: String::new(),
+            context_window: None,
+            max_context_window: None,
+            effective_percent: 95,
+            auto_compact_token_limit: None,
+            base_instructions: base_instructions.to_owned(),
+            truncation: Truncation::Bytes(FALLBACK_OUTPUT_BYTES),
+            input_modalities: vec!["text".to_owned(), "image".to_owned(), "audio".to_owned()],
+            image_detail_original: true,
+            comp_hash: None,
+            parallel_tool_calls: false,
+            reasoning_summaries: false,
+            default_effort: None,
+            sampling: ModelSampling::default(),
+        },
+        provider_name: String::new(),
+        provider_id: String::new(),
+        websockets: false,
+        base_url: String::new(),
+        request_max_retries: 0,
+        stream_max_retries: 0,
+        cwd: String::new(),
+        sandbox: String::new(),
+        approval: String::new(),
+        permissions_instructions: true,
+        environment_context: true,
+        project_doc: None,
+        shell: String::new(),
+        date: String::new(),
+        timezone: String::new(),
+        auto_compact_token_limit: None,
+        context_window: None,
+        scope: Scope::Total,
+        post_turn_percent: None,
+        compact_prompt: None,
+        tool_output_token_limit: None,
+        developer_instructions: None,
+        base_instructions: None,
+        token_budget: None,
+        session_budget: None,
+        thread_base: None,
+        remote_compaction: None,
+        remote_compaction_v2: true,
+        instant_interrupt: None,
+        paginated: None,
+        effort: None,
+        sampling: Sampling::default(),
+        hooks: Vec::new(),
+        hooks_file: String::new(),
+        tools: Vec::new(),
+        client_name: String::new(),
+        client_version: String::new(),
+        installation_id: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn record(kind: &str, payload: Value) -> Value {
+        json!({"type": kind, "payload": payload})
+    }
+
+    #[test]
+    fn the_suffix_of_a_checkpoint_is_what_a_resume_sees() {
+        let text = |role: &str, text: &str| {
+            json!({"type": "message", "role": role,
+                "content": [{"type": "input_text", "text": text}]})
+        };
+        let call = json!({"type": "function_call", "name": "t", "arguments": "{}", "call_id": "a"});
+        let orphan = json!({"type": "function_call_output", "call_id": "z", "output": "o"});
+        let lines = [
+            record(
+                "session_meta",
+                json!({"id": "x", "base_instructions": {"text": "Be brief."}}),
+            ),
+            record("response_item", text("user", "gone")),
+            record(
+                "compacted",
+                json!({"message": "S", "replacement_history": [text("user", "12345678")],
+                    "window_number": 3}),
+            ),
+            record("turn_context", json!({"model": "m"})),
+            record("response_item", call),
+            record("response_item", orphan),
+        ];
+        let view = view(&lines, Version::V171);
+        assert_eq!(view.items, 3);
+        assert_eq!(view.items_by_kind["message/user"], 1);
+        assert_eq!((view.outputs_made_up, view.outputs_dropped), (1, 1));
+        assert_eq!((view.window, view.baseline), (3, true));
+        assert_eq!(view.model.as_deref(), Some("m"));
+        // 9 bytes of base, 8 of text, 12 of the call, 2 of the output.
+        assert_eq!(view.estimated_tokens, 3 + 2 + 3 + 1);
+    }
+}
