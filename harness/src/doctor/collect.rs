@@ -1,18 +1,18 @@
 //! Takes the lines of a file one by one and hands them to those who count and judge.
 
-use engine::items::{self, Item};
+use engine::items;
 use engine::profile::{Profile, Version};
-use engine::tokens::estimate;
 use serde_json::{Value, json};
 
 use super::checkpoints::{self, CHECKPOINTS_MAX, Checkpoint};
+use super::defects::Defects;
 use super::findings::{Findings, Severity};
 use super::images::{Images, ImagesReport, WASTED_BYTES_WARNED};
 use super::kinds::{Kind, Kinds};
+use super::live::Live;
 use super::ordinals::Ordinals;
-use super::pairing::Pairing;
 use super::session::{Session, family};
-use super::turns::{Recorded, Start, Turn, Turns};
+use super::turns::{Recorded, Turn, Turns};
 use super::{is_dropped, shown};
 use crate::rollout_file::{Defect, Line, Place, Record};
 
@@ -77,24 +77,18 @@ pub struct Collector {
     kinds: Kinds,
     session: Session,
     ordinals: Ordinals,
-    pairing: Pairing,
     images: Images,
     turns: Turns,
     checkpoints: Vec<Checkpoint>,
-    checkpoint_count: u64,
     lines: u64,
     records: u64,
     /// A line that is not blank was met.
     begun: bool,
     /// The first line that is not blank holds session metadata: a resume takes the file.
     headed: bool,
-    carriage_returns: u64,
-    first_carriage_return: Place,
-    no_final_newline: Option<Place>,
+    defects: Defects,
     meta: Option<Value>,
-    /// Items of the live history, and their estimated tokens.
-    items: u64,
-    tokens: i64,
+    live: Live,
     recorded: Recorded,
     window: u64,
     window_recorded: bool,
@@ -116,21 +110,16 @@ impl Collector {
             kinds: Kinds::default(),
             session: Session::default(),
             ordinals: Ordinals::default(),
-            pairing: Pairing::default(),
             images: Images::default(),
             turns: Turns::default(),
             checkpoints: Vec::new(),
-            checkpoint_count: 0,
             lines: 0,
             records: 0,
             begun: false,
             headed: false,
-            carriage_returns: 0,
-            first_carriage_return: Place::default(),
-            no_final_newline: None,
+            defects: Defects::default(),
             meta: None,
-            items: 0,
-            tokens: 0,
+            live: Live::default(),
             recorded: Recorded::default(),
             window: 0,
             window_recorded: false,
@@ -151,12 +140,16 @@ impl Collector {
 
     /// Takes the next line.
     pub fn line(&mut self, line: &Line, record: Option<Record>, defects: &[Defect]) {
+        // Codex reads no line behind such a mark; of the first one the facts are worth having.
+        let marked = defects.contains(&Defect::ByteOrderMark);
+        let record = record.filter(|_| !marked || !self.begun);
         self.lines += 1;
         self.records += u64::from(record.is_some());
         self.kinds.count(record.as_ref(), line.bytes);
         let before = self.out.total();
         for defect in defects {
-            self.defect(line, defect, record.is_some());
+            let has_record = record.is_some();
+            self.defects.add(line, defect, has_record, &mut self.out);
         }
         if line.condensed && record.is_some() {
             let what = format!("{} bytes in one line", line.bytes);
@@ -167,7 +160,7 @@ impl Collector {
             self.headed = record
                 .as_ref()
                 .is_some_and(|record| record.kind == "session_meta")
-                && !defects.contains(&Defect::ByteOrderMark);
+                && !marked;
             if !self.headed {
                 let what = "the first line holds no session metadata";
                 self.out.add("session.no_meta", line.place, what);
@@ -179,64 +172,6 @@ impl Collector {
         if self.show_text && self.out.total() > before {
             self.out.show(line.place.line, &line.head(LINE_CHARS));
         }
-    }
-
-    fn defect(&mut self, line: &Line, defect: &Defect, has_record: bool) {
-        let at = |offset: u64| Place {
-            offset: line.place.offset + offset,
-            ..line.place
-        };
-        let place = line.place;
-        let bytes = line.bytes;
-        let (rule, place, what) = match defect {
-            Defect::CarriageReturn => {
-                if self.carriage_returns == 0 {
-                    self.first_carriage_return = place;
-                }
-                self.carriage_returns += 1;
-                return;
-            }
-            Defect::NoFinalNewline => {
-                self.no_final_newline = Some(at(bytes)).filter(|_| has_record);
-                return;
-            }
-            Defect::Blank => ("line.blank", place, "an empty line".to_owned()),
-            Defect::ByteOrderMark => (
-                "line.byte_order_mark",
-                place,
-                "a byte order mark".to_owned(),
-            ),
-            Defect::Nul(offset) => ("line.nul", at(*offset), "a NUL".to_owned()),
-            Defect::InvalidUtf8(offset) => (
-                "line.invalid_utf8",
-                at(*offset),
-                "bytes that are not UTF-8".to_owned(),
-            ),
-            Defect::Torn => (
-                "line.torn",
-                place,
-                format!("the last line stops after {bytes} bytes"),
-            ),
-            Defect::CutOff => (
-                "line.cut_off",
-                place,
-                format!("the line stops after {bytes} bytes of a record"),
-            ),
-            Defect::Glued(offset) => (
-                "line.glued",
-                at(*offset),
-                "a record begins inside another one".to_owned(),
-            ),
-            Defect::Trailing(offset) => (
-                "line.two_records",
-                at(*offset),
-                "something stands behind the record".to_owned(),
-            ),
-            Defect::NotJson(word, offset) => ("line.not_json", at(*offset), word.clone()),
-            Defect::NotARecord(what) => ("line.not_a_record", place, (*what).to_owned()),
-            Defect::TooLong => ("line.too_long", place, format!("{bytes} bytes in one line")),
-        };
-        self.out.add(rule, place, what);
     }
 
     fn record(&mut self, line: &Line, record: &Record) {
@@ -261,12 +196,12 @@ impl Collector {
             .record(record, line.place, paginated, &mut self.out);
         if self.turns.current().is_some() {
             let tokens = self.context_tokens();
-            self.turns.numbers(self.recorded, tokens, self.items);
+            self.turns.numbers(self.recorded, tokens, self.live.items);
         }
     }
 
     fn context_tokens(&self) -> i64 {
-        self.session.base_instructions_tokens + self.tokens
+        self.session.base_instructions_tokens + self.live.tokens
     }
 
     fn session_meta(&mut self, line: &Line, record: &Record) {
@@ -293,17 +228,10 @@ impl Collector {
                 let what = format!("an item of type {}", shown(kind));
                 self.out.add("item.unknown_type", line.place, what);
             }
-            Ok(Some(item)) if item.reaches_history() => self.enters(&item, line),
+            Ok(Some(item)) if item.reaches_history() => self.live.item(&item, line, &self.profile),
             // A message of the system is only written down.
             Ok(Some(_)) => {}
         }
-    }
-
-    /// The item enters the live history.
-    fn enters(&mut self, item: &Item, line: &Line) {
-        self.pairing.item(item, line.place);
-        self.items += 1;
-        self.tokens += estimate(item, &self.profile) + hidden_tokens(item, line);
     }
 
     fn compacted(&mut self, line: &Line, payload: &Value, found: super::images::Found) {
@@ -322,29 +250,22 @@ impl Collector {
             checkpoint.text = checkpoints::text(payload);
         }
         if checkpoint.kind != "malformed" {
-            self.pairing.checkpoint(&mut self.out);
-            (self.items, self.tokens) = (0, 0);
+            self.live.checkpoint(&mut self.out);
             self.baseline = false;
             self.window = checkpoint.window;
             self.window_recorded = checkpoint.window_recorded;
-            match opened.items {
-                Some(items) => {
-                    self.resume_from = line.place;
-                    for item in &items {
-                        self.enters(item, line);
-                    }
+            if let Some(items) = opened.items {
+                self.resume_from = line.place;
+                for item in &items {
+                    self.live.item(item, line, &self.profile);
                 }
-                // How much of the user's texts a resume takes is left to the engine.
-                None => {
-                    let message = payload["message"].as_str().unwrap_or_default();
-                    self.items = 1;
-                    self.tokens = line.text_bytes(message).div_ceil(4) as i64;
-                }
+            } else {
+                let message = payload["message"].as_str().unwrap_or_default();
+                self.live.legacy_message(message, line);
             }
             if let Some(turn) = self.turns.current() {
                 turn.checkpoints += 1;
             }
-            self.checkpoint_count += 1;
             self.awaits_usage = true;
         }
         checkpoint.estimated_after = self.context_tokens();
@@ -367,12 +288,7 @@ impl Collector {
         let id = payload["turn_id"].as_str().unwrap_or_default();
         match payload["type"].as_str().unwrap_or_default() {
             "task_started" | "turn_started" => {
-                let start = Start {
-                    items: self.items,
-                    tokens: self.tokens,
-                    checkpoints: self.checkpoint_count,
-                    by_user: false,
-                };
+                let start = self.live.start();
                 self.turns.start(id, line.place, start, &mut self.out);
             }
             "task_complete" | "turn_complete" => {
@@ -391,8 +307,9 @@ impl Collector {
                     .end(id, "aborted", reason, line.place, &mut self.out);
             }
             "user_message" => {
-                let text = json!([{"text": payload["message"]}]);
-                self.turns.user_text(&text, self.show_text);
+                let text = Some(&payload["message"]).filter(|_| self.show_text);
+                let content = text.map_or(Value::Null, |text| json!([{"text": text}]));
+                self.turns.user_text(&content, self.show_text);
             }
             "item_completed" if payload["item"]["type"] == "UserMessage" => {
                 self.turns
@@ -411,7 +328,7 @@ impl Collector {
             window: info["model_context_window"].as_i64(),
         };
         if std::mem::take(&mut self.awaits_usage)
-            && self.checkpoint_count <= CHECKPOINTS_MAX as u64
+            && self.live.checkpoints <= CHECKPOINTS_MAX as u64
             && let Some(checkpoint) = self.checkpoints.last_mut()
         {
             checkpoint.recorded_after = self.recorded.tokens;
@@ -421,26 +338,28 @@ impl Collector {
     fn rolled_back(&mut self, place: Place, payload: &Value) {
         let count = payload["num_turns"].as_u64().unwrap_or(0);
         let mut what = format!("{count} turns are rolled back");
-        if let Some(first) = self.turns.roll_back(count) {
-            if first.start.checkpoints == self.checkpoint_count {
-                self.items = first.start.items;
-                self.tokens = first.start.tokens;
-                self.pairing.roll_back(first.line);
-            } else {
-                what.push_str(", to before a checkpoint");
-            }
+        let first = self.turns.roll_back(count);
+        if first.is_some_and(|first| !self.live.roll_back(&first)) {
+            what.push_str(", to before a checkpoint");
         }
         self.out.add("resume.rolled_back", place, what);
     }
 
     /// What the end of the file decides.
     pub fn finish(mut self) -> Collected {
-        self.finish_lines();
+        if !self.begun {
+            let what = match self.lines {
+                0 => "0 bytes",
+                _ => "nothing but empty lines",
+            };
+            self.out.add("file.empty", Place::default(), what);
+        }
         let paginated = self.session.paginated();
         let (version, _) = family(self.session.cli_version.as_deref());
+        self.defects.finish(version, &mut self.out);
         self.ordinals.finish(paginated, &mut self.out);
         let partial = self.session.history_base.is_some();
-        self.pairing.finish(partial, &mut self.out);
+        self.live.finish(partial, &mut self.out);
         let (turns, turns_left_out) = self.turns.finish(&mut self.out);
         let images = self.images.finish();
         if let Some(first) = images.repeated.first() {
@@ -459,7 +378,7 @@ impl Collector {
             );
             self.out.add_as(severity, "image.repeated", place, what);
         }
-        if self.checkpoint_count > 0 {
+        if self.live.checkpoints > 0 {
             if self.awaits_usage {
                 let severity = match version {
                     Version::V144 => Severity::Warning,
@@ -486,7 +405,7 @@ impl Collector {
             session: self.session,
             turns,
             turns_left_out,
-            checkpoints_left_out: self.checkpoint_count.saturating_sub(CHECKPOINTS_MAX as u64),
+            checkpoints_left_out: self.live.checkpoints.saturating_sub(CHECKPOINTS_MAX as u64),
             checkpoints: self.checkpoints,
             images,
             resume_from: self.resume_from,
@@ -496,73 +415,10 @@ impl Collector {
             version,
         }
     }
-
-    fn finish_lines(&mut self) {
-        if !self.begun {
-            let what = if self.lines == 0 {
-                "0 bytes"
-            } else {
-                "nothing but empty lines"
-            };
-            self.out.add("file.empty", Place::default(), what);
-        }
-        if self.carriage_returns > 0 {
-            let what = format!("{} lines end with CRLF", self.carriage_returns);
-            self.out
-                .add("line.carriage_return", self.first_carriage_return, what);
-        }
-        if let Some(place) = self.no_final_newline {
-            // Later versions write a newline before their next record.
-            let severity = match family(self.session.cli_version.as_deref()).0 {
-                Version::V144 => Severity::Warning,
-                Version::V164 | Version::V171 => Severity::Note,
-            };
-            let what = "the file ends without a newline";
-            self.out
-                .add_as(severity, "file.no_final_newline", place, what);
-        }
-    }
 }
 
 /// Code of a failure: a word, or an object of one key.
 fn code(info: &Value) -> Option<String> {
     let key = || info.as_object()?.keys().next().map(String::as_str);
     info.as_str().or_else(key).map(shown)
-}
-
-/// Roughly the tokens of what a condensed line left out of an item's texts.
-fn hidden_tokens(item: &Item, line: &Line) -> i64 {
-    if line.cuts.is_empty() {
-        return 0;
-    }
-    let values = item.payload.iter();
-    values
-        .map(|(key, value)| hidden_bytes(key, value, line))
-        .sum::<u64>() as i64
-        / 4
-}
-
-fn hidden_bytes(key: &str, value: &Value, line: &Line) -> u64 {
-    match value {
-        Value::String(text) => {
-            let hidden = line
-                .cut(text)
-                .map_or(0, |cut| cut.bytes.saturating_sub(cut.kept));
-            match key {
-                // An image counts the same whatever its size.
-                "image_url" => 0,
-                "encrypted_content" => hidden * 3 / 4,
-                _ => hidden,
-            }
-        }
-        Value::Array(list) => list
-            .iter()
-            .map(|value| hidden_bytes(key, value, line))
-            .sum(),
-        Value::Object(map) => map
-            .iter()
-            .map(|(key, value)| hidden_bytes(key, value, line))
-            .sum(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-    }
 }

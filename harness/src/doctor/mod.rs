@@ -17,9 +17,11 @@
 
 pub mod checkpoints;
 pub mod collect;
+pub mod defects;
 pub mod findings;
 pub mod images;
 pub mod kinds;
+pub mod live;
 pub mod ordinals;
 pub mod pairing;
 pub mod report;
