@@ -28,9 +28,9 @@ pub struct DoctorArgs {
     /// think before you pass this on.
     #[arg(long)]
     pub show_text: bool,
-    /// Largest part of a file, from its newest checkpoint on, that is held in memory to say what a
-    /// resume would see.
-    #[arg(long, value_name = "MIB", default_value_t = 32)]
+    /// Largest part of a file, from its newest checkpoint on, that is read into memory to say what a
+    /// resume would see; it takes about three times its size there.
+    #[arg(long, value_name = "MIB", default_value_t = 16)]
     pub resume_max_mib: u32,
 }
 

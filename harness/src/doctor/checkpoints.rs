@@ -15,6 +15,9 @@ use crate::rollout_file::Line;
 /// Checkpoints that are kept; further ones are counted.
 pub const CHECKPOINTS_MAX: usize = 10_000;
 
+/// Kinds of items that are told apart in one.
+const KINDS_MAX: usize = 40;
+
 /// One checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Checkpoint {
@@ -76,7 +79,10 @@ pub fn open(
     let list = payload["replacement_history"].as_array();
     let mut by_kind: BTreeMap<String, u64> = BTreeMap::new();
     for item in list.into_iter().flatten() {
-        let kind = item["type"].as_str().map_or_else(String::new, shown);
+        let mut kind = item["type"].as_str().map_or_else(String::new, shown);
+        if by_kind.len() >= KINDS_MAX && !by_kind.contains_key(&kind) {
+            "(other)".clone_into(&mut kind);
+        }
         *by_kind.entry(kind).or_default() += 1;
     }
     let kind = match (&problem, list) {

@@ -38,11 +38,13 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::rollout_file::line::LINE_BYTES_WHOLE_MAX;
-use crate::rollout_file::{LineReader, Place, open, record};
+use crate::rollout_file::{LineReader, Place, open, record, value};
 use collect::{Collected, Collector};
 use report::Report;
 use resume::View;
 
+/// Values of the part that is held in memory, which bounds what its bytes can grow to.
+const RESUME_VALUES_MAX: usize = 1_000_000;
 /// Bytes between two words on the progress.
 const PROGRESS_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -127,8 +129,12 @@ fn resume(
     if from.offset > 0 {
         lines.push(meta);
     }
-    lines.extend(suffix(path, from, bytes)?);
-    let mut view = resume::view(&lines, collected.version);
+    if !suffix(path, from, bytes, &mut lines)? {
+        let what = format!("more than {RESUME_VALUES_MAX} values from the newest checkpoint on");
+        collected.findings.add("resume.not_read", from, what);
+        return Ok(None);
+    }
+    let mut view = resume::view(lines, collected.version);
     // The records before, which would have to be counted, were seen in the first pass.
     if !collected.window_recorded {
         view.window = collected.window;
@@ -136,27 +142,47 @@ fn resume(
     Ok(Some(view))
 }
 
-/// The records from a place on.
-fn suffix(path: &Path, from: Place, bytes: u64) -> Result<Vec<Value>, Error> {
+/// Adds the records from a place on; false if they take too much memory.
+fn suffix(path: &Path, from: Place, bytes: u64, into: &mut Vec<Value>) -> Result<bool, Error> {
     let source = open(path, from.offset)?;
     let whole_max = usize::try_from(bytes).unwrap_or(LINE_BYTES_WHOLE_MAX);
     let mut reader = LineReader::starting_at(source.reader, from, whole_max);
-    let mut records = Vec::new();
+    let mut left = RESUME_VALUES_MAX;
     loop {
         let line = match reader.read() {
             Ok(Some(line)) => line,
-            Ok(None) => break,
+            Ok(None) => return Ok(true),
             // The first pass reported it.
-            Err(error) if error.kind() == ErrorKind::InvalidData => break,
+            Err(error) if error.kind() == ErrorKind::InvalidData => return Ok(true),
             Err(error) => return Err(error),
         };
-        if record::read(line).0.is_some()
-            && let Ok(value) = serde_json::from_slice(&line.text)
-        {
-            records.push(value);
+        // What Codex finds no record in is left out; that is known before the line is taken.
+        if record::read(line).0.is_none() {
+            continue;
+        }
+        match value::parse(&line.text, left) {
+            Ok((mut value, count)) => {
+                left -= count;
+                without_shown_items(&mut value);
+                into.push(value);
+            }
+            Err(error) if error.to_string().starts_with(value::TOO_MANY) => return Ok(false),
+            // A byte order mark is no JSON.
+            Err(_) => {}
         }
     }
-    Ok(records)
+}
+
+/// Takes the item out of an event that shows one to the client: it repeats a text of the history,
+/// and no version makes history of it (history.md §8).
+fn without_shown_items(record: &mut Value) {
+    let kind = record["payload"]["type"].as_str().unwrap_or_default();
+    if record["type"] == "event_msg"
+        && ["item_started", "item_completed"].contains(&kind)
+        && let Some(item) = record["payload"]["item"].as_object_mut()
+    {
+        item.retain(|key, _| key == "type" || key == "id");
+    }
 }
 
 /// Characters of a word that is printed.

@@ -5,8 +5,9 @@
 //! resume goes by; what the user's config decides is taken as the fallback model has it
 //! (tool outputs are cut at 10,000 bytes, images and texts are taken in).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use engine::history::History;
 use engine::items::Item;
 use engine::profile::{Profile, Version};
 use engine::rollout_read;
@@ -44,20 +45,17 @@ pub struct View {
 }
 
 /// Reads the records as a resume of that version does.
-pub fn view(lines: &[Value], version: Version) -> View {
+///
+/// It takes the records, so that they are gone before the history is looked at.
+pub fn view(lines: Vec<Value>, version: Version) -> View {
     let profile = Profile::of(version);
     let base = lines.iter().find(|line| line["type"] == "session_meta");
     let base = base.and_then(|meta| meta["payload"]["base_instructions"]["text"].as_str());
     let settings = settings(base.unwrap_or_default());
-    let found = rollout_read::read(lines, &profile, &settings);
+    let found = rollout_read::read(&lines, &profile, &settings);
+    drop(lines);
     let items = found.history.items();
-    let prompt = found.history.for_prompt(&settings.model, &profile);
-    let outputs = |list: &[Item]| list.iter().filter(|item| is_output(item)).count() as u64;
-    let dropped = items
-        .iter()
-        .filter(|item| is_output(item) && !has_call(item, &prompt))
-        .count();
-    let dropped = dropped as u64;
+    let (outputs_made_up, outputs_dropped) = prompt_changes(items, &settings.model, &profile);
     let mut items_by_kind: BTreeMap<String, u64> = BTreeMap::new();
     for item in items {
         *items_by_kind.entry(kind(item)).or_default() += 1;
@@ -65,8 +63,8 @@ pub fn view(lines: &[Value], version: Version) -> View {
     View {
         items: items.len() as u64,
         items_by_kind,
-        outputs_made_up: (outputs(&prompt) + dropped).saturating_sub(outputs(items)),
-        outputs_dropped: dropped,
+        outputs_made_up,
+        outputs_dropped,
         estimated_tokens: estimate_text(settings.base_text())
             + found.history.estimate_all(&profile),
         recorded_tokens: found.info.map(|info| info.last.total),
@@ -76,14 +74,36 @@ pub fn view(lines: &[Value], version: Version) -> View {
     }
 }
 
-fn is_output(item: &Item) -> bool {
-    item.kind().ends_with("_output")
+/// Outputs that the prompt makes up and that it drops. It is asked of items without their texts: a
+/// prompt is a copy.
+fn prompt_changes(items: &[Item], model: &Model, profile: &Profile) -> (u64, u64) {
+    const TELLING: [&str; 4] = ["type", "call_id", "execution", "name"];
+    let bare = items.iter().map(|item| {
+        let telling = TELLING.iter().filter_map(|key| {
+            let value = item.payload.get(*key)?;
+            Some(((*key).to_owned(), value.clone()))
+        });
+        Item::new(telling.collect())
+    });
+    let bare: Vec<Item> = bare.collect();
+    let outputs = |list: &[Item]| list.iter().filter(|item| is_output(item)).count() as u64;
+    let before = outputs(&bare);
+    let prompt = History::new(bare.clone()).for_prompt(model, profile);
+    let key = |item: &Item| (item.kind().to_owned(), item.call_id().map(str::to_owned));
+    let kept: BTreeSet<_> = prompt
+        .iter()
+        .filter(|item| is_output(item))
+        .map(key)
+        .collect();
+    let dropped = bare
+        .iter()
+        .filter(|item| is_output(item) && !kept.contains(&key(item)));
+    let dropped = dropped.count() as u64;
+    ((outputs(&prompt) + dropped).saturating_sub(before), dropped)
 }
 
-/// Whether the prompt still holds the output.
-fn has_call(output: &Item, prompt: &[Item]) -> bool {
-    let same = |item: &&Item| item.kind() == output.kind() && item.call_id() == output.call_id();
-    prompt.iter().any(|item| same(&item))
+fn is_output(item: &Item) -> bool {
+    item.kind().ends_with("_output")
 }
 
 fn kind(item: &Item) -> String {
@@ -186,7 +206,7 @@ mod tests {
             record("response_item", call),
             record("response_item", orphan),
         ];
-        let view = view(&lines, Version::V171);
+        let view = view(lines.to_vec(), Version::V171);
         assert_eq!(view.items, 3);
         assert_eq!(view.items_by_kind["message/user"], 1);
         assert_eq!((view.outputs_made_up, view.outputs_dropped), (1, 1));

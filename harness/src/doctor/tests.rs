@@ -563,16 +563,6 @@ async fn what_the_engine_writes_has_no_error() {
             };
             for rollout in &outcome.recording.rollouts {
                 files += 1;
-                std::fs::write(
-                    format!(
-                        "/tmp/h5/suite/{}-{}-{}.jsonl",
-                        version.name,
-                        file.id.replace('/', "."),
-                        files
-                    ),
-                    &rollout.text,
-                )
-                .unwrap();
                 let report = doctor_named(&rollout.name, rollout.text.as_bytes(), OPTIONS);
                 for finding in report
                     .findings

@@ -8,13 +8,15 @@
 //! ```
 //!
 //! Memory is bounded whatever the file holds: a line is kept whole up to
-//! [`line::LINE_BYTES_WHOLE_MAX`], a longer one with its long texts cut short. Nothing is written,
+//! [`line::LINE_BYTES_WHOLE_MAX`], a longer one with its long texts cut short, and one of more than
+//! [`value::VALUES_OF_A_LINE_MAX`] values is not parsed. Nothing is written,
 //! and no defect ends the reading.
 
 pub mod condense;
 pub mod line;
 pub mod open;
 pub mod record;
+pub mod value;
 pub mod zstd;
 
 pub use line::{Line, LineReader};

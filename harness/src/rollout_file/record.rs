@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use super::line::{Ending, Line};
+use super::value::{self, TOO_MANY, VALUES_OF_A_LINE_MAX};
 
 /// One record.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,8 +96,8 @@ pub fn read(line: &Line) -> (Option<Record>, Vec<Defect>) {
         defects.push(Defect::NotJson(format!("it holds {what}"), skipped));
         return (None, defects);
     }
-    match serde_json::from_slice::<Value>(text) {
-        Ok(value) => match record(value) {
+    match value::parse(text, VALUES_OF_A_LINE_MAX) {
+        Ok((value, _)) => match record(value) {
             Ok(record) => (Some(record), defects),
             Err(what) => {
                 defects.push(Defect::NotARecord(what));
@@ -116,7 +117,8 @@ fn is_last(line: &Line) -> bool {
 
 fn broken(line: &Line, text: &[u8], skipped: u64, error: &serde_json::Error) -> Defect {
     let looks_like_json = text.trim_ascii_start().first() == Some(&b'{');
-    if line.overlong && looks_like_json {
+    let said = error.to_string();
+    if (line.overlong || said.starts_with(TOO_MANY)) && looks_like_json {
         return Defect::TooLong;
     }
     let column = (error.column() as u64).saturating_sub(1);
@@ -124,7 +126,6 @@ fn broken(line: &Line, text: &[u8], skipped: u64, error: &serde_json::Error) -> 
     let at = if line.condensed { 0 } else { skipped + column };
     let mut heads = memchr::memmem::find_iter(text, RECORD_HEAD);
     let second = heads.find(|head| *head > 0);
-    let said = error.to_string();
     if said.starts_with("trailing characters") {
         return Defect::Trailing(at);
     }
@@ -271,6 +272,12 @@ mod tests {
     fn a_line_beyond_every_bound_is_too_long() {
         let text = format!("{{\"timestamp\":\"t\",\"x\":[{}", "1,".repeat(6_000_000));
         assert_eq!(line(&text), (false, vec![Defect::TooLong]));
+        let text = format!("{{\"timestamp\":\"t\",\"x\":[{}1]}}", "1,".repeat(300_000));
+        assert_eq!(
+            line(&text),
+            (false, vec![Defect::TooLong]),
+            "too many values"
+        );
         let (_, defects) = line(&"x".repeat(20_000_000));
         assert!(
             matches!(&defects[..], [Defect::NotJson(_, 0)]),
