@@ -30,7 +30,7 @@ pub struct DoctorArgs {
     pub show_text: bool,
     /// Largest part of a file, from its newest checkpoint on, that is read into memory to say what a
     /// resume would see; it takes about three times its size there.
-    #[arg(long, value_name = "MIB", default_value_t = 16)]
+    #[arg(long, value_name = "MIB", default_value_t = 12)]
     pub resume_max_mib: u32,
 }
 

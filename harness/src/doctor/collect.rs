@@ -131,6 +131,8 @@ impl Collector {
 
     /// The compressed data end in damage.
     pub fn broken_compression(&mut self, place: Place, what: &str) {
+        // How much the file holds is not known.
+        self.begun = true;
         self.out.add(
             "file.compression",
             place,

@@ -128,9 +128,9 @@ mod tests {
         let (record, _) = record::read(line);
         let profile = Profile::of(Version::V171);
         let item = items::parse(&record.expect("a record").payload, &profile);
-        let mut live = Live::default();
-        live.item(&item.unwrap().expect("an item"), line, &profile);
-        live.tokens
+        let mut history = Live::default();
+        history.item(&item.unwrap().expect("an item"), line, &profile);
+        history.tokens
     }
 
     #[test]

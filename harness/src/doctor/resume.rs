@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn record(kind: &str, payload: Value) -> Value {
+    fn record(kind: &str, payload: &Value) -> Value {
         json!({"type": kind, "payload": payload})
     }
 
@@ -194,17 +194,17 @@ mod tests {
         let lines = [
             record(
                 "session_meta",
-                json!({"id": "x", "base_instructions": {"text": "Be brief."}}),
+                &json!({"id": "x", "base_instructions": {"text": "Be brief."}}),
             ),
-            record("response_item", text("user", "gone")),
+            record("response_item", &text("user", "gone")),
             record(
                 "compacted",
-                json!({"message": "S", "replacement_history": [text("user", "12345678")],
+                &json!({"message": "S", "replacement_history": [text("user", "12345678")],
                     "window_number": 3}),
             ),
-            record("turn_context", json!({"model": "m"})),
-            record("response_item", call),
-            record("response_item", orphan),
+            record("turn_context", &json!({"model": "m"})),
+            record("response_item", &call),
+            record("response_item", &orphan),
         ];
         let view = view(lines.to_vec(), Version::V171);
         assert_eq!(view.items, 3);

@@ -1,16 +1,15 @@
 //! Whole files through the doctor: a clean one of each version has no finding, each kind of damage
-//! trips its own, and what our engine writes in the scenarios of the suite is clean.
+//! trips its own, and no damage at all makes it panic.
+
+mod suite;
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::report::Report;
 use super::{Options, examine, report, text};
-use crate::driver;
 use crate::golden::versions::VERSIONS;
-use crate::scenario::{Resolved, Suite};
 
 const THREAD: &str = "0199a213-81c0-7800-8aa1-bbab2a035a53";
 const SECRET: &str = "Where does the treasure lie?";
@@ -533,61 +532,33 @@ fn a_flood_of_rows_is_shortened_in_the_text_only() {
     assert!(printed.lines().count() < 70, "{printed}");
 }
 
-/// What every scenario of the suite leaves in its rollouts.
-#[tokio::test(flavor = "current_thread")]
-async fn what_the_engine_writes_has_no_error() {
-    /// Scenarios that plant an output without its call.
-    const PLANTED: [&str; 7] = [
-        "history/drops_a_custom_output_without_call",
-        "history/drops_a_named_output_without_call",
-        "history/drops_an_output_without_call",
-        "history/keeps_a_tool_search_output_of_the_server",
-        "history/keeps_outputs_and_calls_of_other_kinds_apart",
-        "history/leaves_a_local_shell_call_without_call_id_open",
-        "history/pairs_a_local_shell_call_with_a_function_output",
-    ];
-    let suite = Suite::find(Path::new(env!("CARGO_MANIFEST_DIR"))).expect("a suite");
-    let (mut files, mut problems) = (0, Vec::new());
-    let mut planted = Vec::new();
-    for version in VERSIONS {
-        let subject = format!("engine@{}", version.name);
-        let driver = driver::open(&subject, &[]).await.expect("an engine");
-        let real = semver::Version::parse(version.real).expect("a version");
-        for file in suite.files.iter().filter(|file| !file.is_canary()) {
-            let loaded = suite.load(file).expect("valid");
-            let Ok(Resolved::Applicable(plan)) = loaded.plan(&real) else {
-                continue;
-            };
-            let Ok(outcome) = driver.run(&plan).await else {
-                continue;
-            };
-            for rollout in &outcome.recording.rollouts {
-                files += 1;
-                let report = doctor_named(&rollout.name, rollout.text.as_bytes(), OPTIONS);
-                for finding in report
-                    .findings
-                    .iter()
-                    .filter(|f| f.severity.word() == "error")
-                {
-                    let known = PLANTED.iter().find(|id| **id == file.id);
-                    if let Some(id) = known.filter(|_| finding.rule == "output.no_call") {
-                        planted.push(*id);
-                    } else {
-                        problems.push(format!(
-                            "{} on {subject}: {} at {}: {}",
-                            file.id, finding.rule, finding.line, finding.what
-                        ));
-                    }
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
+    /// Bytes are turned, lines are cut, doubled and moved; the report adds up all the same.
+    #[test]
+    fn no_damage_makes_it_panic(
+        edits in proptest::collection::vec((0_usize..4, 0_usize..10_000, 0_u8..=255), 1..12),
+        cut in 0_usize..10_000,
+    ) {
+        let file = clean("0.171.0").compacted(1, &json!([call("x"), message("user", SECRET)]));
+        let mut bytes = file.user("More?").item(&output("x")).text().into_bytes();
+        for (kind, place, byte) in edits {
+            let place = place % bytes.len();
+            match kind {
+                0 => bytes[place] = byte,
+                1 => bytes.insert(place, byte),
+                2 => drop(bytes.remove(place)),
+                _ => {
+                    let tail = bytes.split_off(place);
+                    bytes.splice(0..0, tail);
                 }
             }
         }
-    }
-    assert!(problems.is_empty(), "{}", problems.join("\n"));
-    assert!(files > 500, "{files} files");
-    for expected in PLANTED {
-        assert!(
-            planted.contains(&expected),
-            "{expected:?} is not there any more"
-        );
+        bytes.truncate(bytes.len() - cut % bytes.len());
+        let report = doctor(&bytes);
+        let sum: u64 = report.kinds.iter().map(|kind| kind.bytes).sum();
+        proptest::prop_assert_eq!(sum, bytes.len() as u64);
+        let printed = text::report("bug.jsonl", &report);
+        proptest::prop_assert!(!printed.contains("treasure"), "{}", printed);
     }
 }

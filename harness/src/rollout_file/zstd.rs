@@ -51,7 +51,7 @@ impl<R: BufRead> Frames<R> {
                 })) => {
                     copy(&mut (&mut self.inner).take(u64::from(length)), &mut sink())?;
                 }
-                Err(error) => return Err(broken(error)),
+                Err(error) => return Err(frame_error(error)),
             }
         }
         Ok(false)
@@ -66,6 +66,18 @@ impl<R: BufRead> Frames<R> {
         }
         Ok(())
     }
+}
+
+/// A window beyond the bound is no damage: the frame is fine for a reader with more memory.
+fn frame_error(error: FrameDecoderError) -> Error {
+    if let FrameDecoderError::WindowSizeTooBig { requested, .. } = error {
+        let what = format!(
+            "a zstd frame asks for a window of {requested} bytes, at most {WINDOW_BYTES_MAX} are \
+             given; decompress it first"
+        );
+        return Error::new(ErrorKind::Unsupported, what);
+    }
+    broken(error)
 }
 
 fn broken(error: impl std::fmt::Display) -> Error {
@@ -118,6 +130,13 @@ mod tests {
         data.extend(frame(b"two\n"));
         assert_eq!(read(&data).unwrap(), b"one\ntwo\n");
         assert_eq!(read(b"").unwrap(), b"");
+    }
+
+    #[test]
+    fn a_window_beyond_the_bound_is_refused_and_no_damage() {
+        // Magic number, a frame with a window, its size (exponent 17: 128 MiB).
+        let error = read(&[0x28, 0xB5, 0x2F, 0xFD, 0x00, 0x88, 1, 0, 0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     }
 
     #[test]
