@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use engine::items::{self, Item};
+use engine::items::Item;
 use engine::profile::Profile;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::findings::Findings;
 use super::images::Found;
+use super::live::stored;
 use super::shown;
 use crate::rollout_file::Line;
 
@@ -108,14 +109,12 @@ pub fn open(
         _ => said.unwrap_or(before + 1),
     };
     let items = list.filter(|_| kind != "malformed").map(|list| {
-        let parsed = list
-            .iter()
-            .filter_map(|item| items::parse(item, profile).ok());
+        let parsed = list.iter().filter_map(|item| stored(item, profile).ok());
         parsed.flatten().collect()
     });
     for item in list.into_iter().flatten().filter(|_| kind != "malformed") {
         let named = item["type"].as_str().unwrap_or_default();
-        if matches!(items::parse(item, profile), Ok(None)) && !super::is_dropped(named) {
+        if matches!(stored(item, profile), Ok(None)) && !super::is_dropped(named) {
             let what = format!(
                 "an item of type {} in the replacement history",
                 shown(named)
@@ -185,9 +184,7 @@ fn problem(payload: &Value, profile: &Profile) -> Option<String> {
             return Some("`replacement_history` is no list".to_owned());
         }
     };
-    let bad = list
-        .iter()
-        .position(|item| items::parse(item, profile).is_err());
+    let bad = list.iter().position(|item| stored(item, profile).is_err());
     if let Some(index) = bad {
         return Some(format!("item {} of {} is malformed", index + 1, list.len()));
     }

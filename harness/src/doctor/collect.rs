@@ -1,6 +1,5 @@
 //! Takes the lines of a file one by one and hands them to those who count and judge.
 
-use engine::items;
 use engine::profile::{Profile, Version};
 use serde_json::{Value, json};
 
@@ -9,7 +8,7 @@ use super::defects::Defects;
 use super::findings::{Findings, Severity};
 use super::images::{Images, ImagesReport, WASTED_BYTES_WARNED};
 use super::kinds::{Kind, Kinds};
-use super::live::Live;
+use super::live::{Live, stored};
 use super::ordinals::Ordinals;
 use super::session::{Session, family};
 use super::turns::{Recorded, Turn, Turns};
@@ -220,7 +219,7 @@ impl Collector {
 
     fn item(&mut self, line: &Line, payload: &Value) {
         let kind = payload["type"].as_str().unwrap_or_default();
-        match items::parse(payload, &self.profile) {
+        match stored(payload, &self.profile) {
             Err(_) => {
                 let what = format!("an item of type {}", shown(kind));
                 self.out.add("item.malformed", line.place, what);

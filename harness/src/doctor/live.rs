@@ -4,7 +4,7 @@
 //! usage. Tool outputs count whole, as recorded: how much of them a model saw depends on a policy
 //! that the file does not name.
 
-use engine::items::Item;
+use engine::items::{self, Item, Malformed};
 use engine::profile::Profile;
 use engine::tokens::estimate;
 use serde_json::Value;
@@ -76,6 +76,16 @@ impl Live {
     }
 }
 
+/// An item as a record holds it. What stands beside its payload counts in the estimate of 0.144.
+pub fn stored(value: &Value, profile: &Profile) -> Result<Option<Item>, Malformed> {
+    let mut item = items::parse(value, profile)?;
+    let passthrough = value["internal_chat_message_metadata_passthrough"].as_object();
+    if let (Some(item), Some(passthrough)) = (&mut item, passthrough) {
+        item.passthrough.clone_from(passthrough);
+    }
+    Ok(item)
+}
+
 /// Roughly the tokens of what a condensed line left out of an item's texts.
 fn hidden_tokens(item: &Item, line: &Line) -> i64 {
     if line.cuts.is_empty() {
@@ -117,7 +127,6 @@ fn hidden_bytes(key: &str, value: &Value, line: &Line) -> u64 {
 mod tests {
     use super::*;
     use crate::rollout_file::{LineReader, line::LINE_BYTES_WHOLE_MAX, record};
-    use engine::items;
     use engine::profile::Version;
 
     /// Estimated tokens of the item in a line.
