@@ -72,21 +72,10 @@ impl Unplanted {
         }
     }
 
-    /// There were at least so many files and estimates behind checkpoints, each planted error was
-    /// found, and no other.
-    fn judge(&self, files_min: usize, estimated_min: usize) {
+    /// There were at least so many files, each planted error was found, and no other.
+    fn judge(&self, files_min: usize) {
         assert!(self.problems.is_empty(), "{}", self.problems.join("\n"));
-        assert!(
-            self.misestimated.is_empty(),
-            "{}",
-            self.misestimated.join("\n")
-        );
         assert!(self.files >= files_min, "{} files", self.files);
-        assert!(
-            self.estimated >= estimated_min,
-            "{} estimates",
-            self.estimated
-        );
         assert_eq!(self.planted, BTreeSet::from(PLANTED));
     }
 }
@@ -116,10 +105,14 @@ async fn what_the_engine_writes_has_no_error() {
             }
         }
     }
-    found.judge(1000, 500);
+    found.judge(1000);
+    let wrong = &found.misestimated;
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(found.estimated > 500, "{} estimates", found.estimated);
 }
 
-/// The goldens hold what the real binaries wrote, up to masked ids and times.
+/// The goldens hold what the real binaries wrote, up to masked ids and times. Estimates are not
+/// compared: a mask has another length than what it stands for.
 #[test]
 fn what_the_real_binaries_write_has_no_error() {
     let suite = suite();
@@ -151,7 +144,7 @@ fn what_the_real_binaries_write_has_no_error() {
             }
         }
     }
-    found.judge(1000, 500);
+    found.judge(1000);
 }
 
 /// A golden's record with texts in the place of those that it shortens.
