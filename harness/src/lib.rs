@@ -36,6 +36,7 @@ pub mod cases;
 pub mod check;
 pub mod cli;
 pub mod coverage;
+pub mod doctor;
 pub mod driver;
 #[cfg(test)]
 mod fixture;
@@ -45,6 +46,7 @@ pub mod mask;
 pub mod perturb;
 pub mod recording;
 pub mod report;
+pub mod rollout_file;
 pub mod scenario;
 pub mod texts;
 pub mod verify;

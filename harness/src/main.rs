@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use harness::cli::context::Context;
 use harness::cli::{
-    Exit, bless, calibrate, check, diff, fuzz_history, lint, list, new, perturb, review, schema,
-    show,
+    Exit, bless, calibrate, check, diff, doctor, fuzz_history, lint, list, new, perturb, review,
+    schema, show,
 };
 
 #[global_allocator]
@@ -51,6 +51,8 @@ enum Command {
     Perturb(perturb::PerturbArgs),
     /// Compares drawn histories live, with no golden between.
     FuzzHistory(fuzz_history::FuzzHistoryArgs),
+    /// Reports what a rollout file holds and what is wrong with it.
+    Doctor(doctor::DoctorArgs),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Command::New(args) => return new::run(args),
         Command::Schema(args) => return schema::run(args),
         Command::Calibrate(args) => return finish(&calibrate::run(args)),
+        Command::Doctor(args) => return finish(&doctor::run(args)),
         Command::Check(_)
         | Command::Diff(_)
         | Command::Show(_)
@@ -83,7 +86,8 @@ fn main() -> ExitCode {
             | Command::List(_)
             | Command::New(_)
             | Command::Schema(_)
-            | Command::Calibrate(_) => Exit::OK,
+            | Command::Calibrate(_)
+            | Command::Doctor(_) => Exit::OK,
         },
     };
     finish(&exit)

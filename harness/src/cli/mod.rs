@@ -7,6 +7,7 @@ pub mod calibrate;
 pub mod check;
 pub mod context;
 pub mod diff;
+pub mod doctor;
 pub mod fuzz_history;
 pub mod lint;
 pub mod list;
