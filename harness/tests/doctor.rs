@@ -24,6 +24,8 @@ fn rollout(last: &str) -> String {
     let image = json!({"type": "message", "role": "user",
         "content": [{"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]});
     let event = |payload: Value| ("event_msg", payload);
+    let turn_context = json!({"turn_id": "t1", "model": "m", "cwd": "/w",
+        "approval_policy": "never", "sandbox_policy": {"type": "read-only"}, "summary": "auto"});
     let records = [
         (
             "session_meta",
@@ -32,13 +34,13 @@ fn rollout(last: &str) -> String {
                 "base_instructions": {"text": "Be brief."}}),
         ),
         event(json!({"type": "task_started", "turn_id": "t1"})),
-        ("turn_context", json!({"turn_id": "t1", "model": "m"})),
+        ("turn_context", turn_context.clone()),
         ("response_item", image.clone()),
         (
             "compacted",
             json!({"message": "In short.", "replacement_history": [image], "window_number": 1}),
         ),
-        ("turn_context", json!({"turn_id": "t1", "model": "m"})),
+        ("turn_context", turn_context.clone()),
         event(json!({"type": "token_count",
             "info": {"last_token_usage": {"total_tokens": 7}, "model_context_window": 100}})),
         event(json!({"type": "task_complete", "turn_id": "t1"})),
