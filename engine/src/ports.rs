@@ -247,7 +247,7 @@ impl Inbox {
     /// Next order among inputs, calls and answers; given when an input arrives.
     pub(crate) fn take_order(&self) -> u64 {
         let order = self.next_order.get();
-        self.next_order.set(order + 1);
+        self.next_order.set(order.saturating_add(1));
         order
     }
 

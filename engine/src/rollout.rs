@@ -47,7 +47,7 @@ impl Recorder {
         );
         if let Some(ordinal) = &mut self.ordinal {
             map.insert("ordinal".to_owned(), json!(*ordinal));
-            *ordinal += 1;
+            *ordinal = ordinal.saturating_add(1);
         }
         map.insert("type".to_owned(), json!(kind));
         map.insert("payload".to_owned(), payload);

@@ -71,6 +71,12 @@ pub struct Counters {
     pub injected: u64,
 }
 
+impl Counters {
+    fn number_item(&mut self) {
+        self.history = self.history.saturating_add(1);
+    }
+}
+
 /// Texts retained for later windows.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RetainedTexts {
@@ -400,7 +406,7 @@ impl Session {
             match item {
                 Some(item) => self.record_injected(item, &turn),
                 // It is numbered all the same.
-                None => self.counters.history += 1,
+                None => self.counters.number_item(),
             }
         }
     }
@@ -525,7 +531,7 @@ impl Session {
         if item.kind() != "additional_tools" {
             item.passthrough = passthrough;
         }
-        self.counters.history += 1;
+        self.counters.number_item();
         item.meta.history_sequence = self.counters.history;
         item.meta.sampled_through = self.counters.sampled;
         item.meta.supplied_thread = self.supplied;
@@ -718,7 +724,8 @@ impl Session {
         } else {
             self.history.estimate_old_reasoning(&self.profile)
         };
-        info.last.total + self.history.estimate_uncovered(&self.profile) + reasoning
+        let behind = self.history.estimate_uncovered(&self.profile) + reasoning;
+        info.last.total.saturating_add(behind)
     }
 }
 

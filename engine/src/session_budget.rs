@@ -49,7 +49,7 @@ impl Session {
         let Some(budget) = &self.settings.session_budget else {
             return;
         };
-        let uncached = tokens((usage.input - usage.cached).max(0));
+        let uncached = tokens(usage.input.saturating_sub(usage.cached).max(0));
         self.budget_use.spent +=
             uncached * budget.prefill_weight + tokens(usage.output) * budget.sampling_weight;
     }

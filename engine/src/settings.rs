@@ -254,7 +254,7 @@ impl Settings {
     /// Effective window: `model_context_window` of the records (row 4).
     pub fn effective_window(&self) -> Option<i64> {
         self.window()
-            .map(|window| window * self.model.effective_percent / 100)
+            .map(|window| window.saturating_mul(self.model.effective_percent) / 100)
     }
 
     /// Limit in `total` scope: explicit, clamped to nine tenths of the window (row 1).
@@ -262,7 +262,7 @@ impl Settings {
         let explicit = self
             .auto_compact_token_limit
             .or(self.model.auto_compact_token_limit);
-        let clamp = self.window().map(|window| window * 9 / 10);
+        let clamp = self.window().map(|window| window.saturating_mul(9) / 10);
         match (explicit, clamp) {
             (Some(explicit), Some(clamp)) => Some(explicit.min(clamp)),
             (explicit, clamp) => explicit.or(clamp),
@@ -273,14 +273,14 @@ impl Settings {
     pub fn body_limit(&self) -> Option<i64> {
         self.auto_compact_token_limit
             .or(self.model.auto_compact_token_limit)
-            .or(self.window().map(|window| window * 9 / 10))
+            .or(self.window().map(|window| window.saturating_mul(9) / 10))
     }
 
     /// Policy in force: the config's token limit replaces the number, not the unit.
     pub fn truncation(&self) -> Truncation {
         match (self.model.truncation, self.tool_output_token_limit) {
             (policy, None) => policy,
-            (Truncation::Bytes(_), Some(tokens)) => Truncation::Bytes(tokens * 4),
+            (Truncation::Bytes(_), Some(tokens)) => Truncation::Bytes(tokens.saturating_mul(4)),
             (Truncation::Tokens(_), Some(tokens)) => Truncation::Tokens(tokens),
         }
     }

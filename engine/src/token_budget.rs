@@ -86,7 +86,7 @@ impl Session {
                     &prompt,
                 );
             }
-            return left + budget.fallback_buffer <= 0;
+            return left.saturating_add(budget.fallback_buffer) <= 0;
         }
         if !over
             && budget.reminder_threshold.is_some_and(|at| left <= at)

@@ -45,12 +45,12 @@ impl Usage {
 
     /// Adds another usage.
     pub fn add(&mut self, other: Self) {
-        self.input += other.input;
-        self.cached += other.cached;
-        self.cache_write += other.cache_write;
-        self.output += other.output;
-        self.reasoning += other.reasoning;
-        self.total += other.total;
+        self.input = self.input.saturating_add(other.input);
+        self.cached = self.cached.saturating_add(other.cached);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
+        self.output = self.output.saturating_add(other.output);
+        self.reasoning = self.reasoning.saturating_add(other.reasoning);
+        self.total = self.total.saturating_add(other.total);
     }
 
     /// As in a rollout record.
@@ -214,6 +214,18 @@ mod tests {
             None,
             vec![json!({"type": "input_text", "text": text})],
         )
+    }
+
+    #[test]
+    fn a_sum_stays_at_the_largest_number() {
+        let most = Usage {
+            input: i64::MAX,
+            total: i64::MAX,
+            ..Usage::default()
+        };
+        let mut sum = most;
+        sum.add(most);
+        assert_eq!((sum.input, sum.total), (i64::MAX, i64::MAX));
     }
 
     #[test]

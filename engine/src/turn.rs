@@ -474,7 +474,7 @@ impl Session {
             ..Usage::default()
         };
         info.last = Usage {
-            total: (window - before).max(0),
+            total: window.saturating_sub(before).max(0),
             ..Usage::default()
         };
         info.includes_reasoning = None;

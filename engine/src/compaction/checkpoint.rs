@@ -25,7 +25,7 @@ impl Session {
         } = replacement;
         let previous = std::mem::replace(&mut self.window.id, self.ports.ids.uuid());
         self.window.previous = Some(previous.clone());
-        self.window.number += 1;
+        self.window.number = self.window.number.saturating_add(1);
         self.said = Said::default();
         self.budget_use.begin_window();
         self.new_window_wished = false;

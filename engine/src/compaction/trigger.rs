@@ -25,14 +25,25 @@ impl Session {
         let (limit, cap) = match settings.scope {
             Scope::Total => {
                 let hard = cap.filter(|_| self.profile.hard_cap_in_total_scope);
-                (settings.total_limit().map(|limit| limit - total), hard)
+                (
+                    settings
+                        .total_limit()
+                        .map(|limit| limit.saturating_sub(total)),
+                    hard,
+                )
             }
             Scope::BodyAfterPrefix => {
-                let body = (total - self.prefill.unwrap_or(0)).max(0);
-                (settings.body_limit().map(|limit| limit - body), cap)
+                let body = total.saturating_sub(self.prefill.unwrap_or(0)).max(0);
+                (
+                    settings
+                        .body_limit()
+                        .map(|limit| limit.saturating_sub(body)),
+                    cap,
+                )
             }
         };
-        limit.into_iter().chain(cap.map(|cap| cap - total)).min()
+        let cap = cap.map(|cap| cap.saturating_sub(total));
+        limit.into_iter().chain(cap).min()
     }
 
     /// Whether the model of this turn makes the one before compact (compaction.md §8).
@@ -64,7 +75,7 @@ impl Session {
         let (Some(percent), Some(window)) = (percent, settings.effective_window()) else {
             return false;
         };
-        let threshold = window * percent / 100;
+        let threshold = window.saturating_mul(percent) / 100;
         let limit = settings
             .total_limit()
             .map_or(threshold, |limit| limit.min(threshold));

@@ -265,9 +265,8 @@ fn usage(written: Option<&Value>) -> Result<Option<Value>, String> {
         None => plain(USAGE_DEFAULT),
         Some(Value::Null) => return Ok(Some(Value::Null)),
         Some(Value::String(word)) if word == "absent" => return Ok(None),
-        Some(map @ Value::Object(_)) => {
-            Counts::deserialize(map).map_err(|error| format!("usage: {error}"))?
-        }
+        Some(map @ Value::Object(_)) => Counts::deserialize(map)
+            .map_err(|error| format!("usage is a mapping of whole numbers of tokens: {error}"))?,
         Some(other) => match other.as_i64() {
             Some(total) => plain(total),
             None => {

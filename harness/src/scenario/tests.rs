@@ -161,6 +161,17 @@ fn a_config_says_untrusted_to_the_oldest_version_alone() {
 }
 
 #[test]
+fn a_range_without_a_pinned_version_is_refused() {
+    let text = "description: A range holds nothing.\nversions: \">0.171\"\nreason: none yet\n\
+                steps: [{user: x, replies: [{say: y}]}]\n";
+    let found = errors(text).concat();
+    assert!(
+        found.starts_with("a.yaml:2:11: no pinned version is in the range"),
+        "{found}"
+    );
+}
+
+#[test]
 fn what_no_engine_can_run_is_refused() {
     let found = |head: &str| {
         let tail = "steps: [{user: x, replies: [{say: y}]}]\n";

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::error::{Mark, Problem, nearest};
 use super::events::content_keys;
+use super::load::VERSIONS as PINNED;
 use super::reply::{Assertion, Call, ClientAction, For, Item, Reply};
 use super::resolve::step_keys;
 use super::schema::{Approval, Scenario, Step};
@@ -149,8 +150,17 @@ impl Found {
 
     fn range(&mut self, versions: Option<&Located<String>>, reason: Option<&String>) {
         let Some(range) = versions else { return };
-        if let Err(what) = version_range(&range.value) {
-            self.add(Problem::new(range.at, what).help("for instance `>=0.164` or `<0.171`"));
+        match version_range(&range.value) {
+            Err(what) => {
+                self.add(Problem::new(range.at, what).help("for instance `>=0.164` or `<0.171`"));
+            }
+            Ok(versions) if !PINNED.iter().any(|pinned| versions.matches(pinned)) => {
+                let what = format!("no pinned version is in the range `{}`", range.value);
+                let pinned: Vec<String> = PINNED.iter().map(ToString::to_string).collect();
+                let help = format!("pinned are {}", pinned.join(", "));
+                self.add(Problem::new(range.at, what).help(help));
+            }
+            Ok(_) => {}
         }
         if reason.is_none() {
             let problem = Problem::new(range.at, "`versions` without `reason`");
