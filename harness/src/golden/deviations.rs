@@ -86,11 +86,11 @@ pub(crate) fn line_of(text: &str, offset: usize) -> usize {
 }
 
 impl Deviations {
-    /// Reads the file; errors begin with `deviations.toml:LINE:`.
+    /// Reads the file; errors begin with `golden/deviations.toml:LINE:`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|e| {
             let line = e.span().map_or(1, |s| line_of(text, s.start));
-            format!("deviations.toml:{line}: {}", e.message())
+            format!("golden/deviations.toml:{line}: {}", e.message())
         })?;
         let mut entries = Vec::new();
         for spanned in file.deviation {
@@ -108,7 +108,7 @@ impl Deviations {
                 None
             };
             if let Some(message) = wrong {
-                return Err(format!("deviations.toml:{line}: {message}"));
+                return Err(format!("golden/deviations.toml:{line}: {message}"));
             }
             entries.push((line, entry));
         }
@@ -122,7 +122,7 @@ impl Deviations {
             {
                 let id = &known.checker;
                 return Err(format!(
-                    "deviations.toml:{line}: no checker is called `{id}`"
+                    "golden/deviations.toml:{line}: no checker is called `{id}`"
                 ));
             }
         }
@@ -159,7 +159,7 @@ impl Deviations {
             let before = findings.len();
             findings.retain(|finding| finding.id != id);
             if findings.len() == before {
-                let message = format!("deviations.toml:{line}: {id} no longer fires: remove it");
+                let message = format!("golden/deviations.toml:{line}: {id} no longer fires: remove it");
                 findings.push(Finding {
                     id: "golden.violation".to_owned(),
                     message,
@@ -210,7 +210,7 @@ impl Deviations {
             })
             .map(|(_, (line, entry))| {
                 format!(
-                    "deviations.toml:{line}: {} on {} no longer differs at {}: remove it",
+                    "golden/deviations.toml:{line}: {} on {} no longer differs at {}: remove it",
                     entry.case, entry.subject, entry.pointer
                 )
             })

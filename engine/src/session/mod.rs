@@ -1,6 +1,9 @@
 //! One thread: its state, how items get into it, and what a client can do between turns.
 //!
-//! Turns live in `turn.rs`, compactions in `compaction.rs`; both work on this state.
+//! Turns live in `turn.rs`, compactions in `compaction.rs`, what is loaded in `resume.rs`; all work
+//! on this state.
+
+mod resume;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -17,7 +20,6 @@ use crate::items::{self, Item, Retained};
 use crate::ports::{Inbox, Ports};
 use crate::profile::Profile;
 use crate::rollout::{self, Recorder, TokenInfo};
-use crate::rollout_read::Unreadable;
 use crate::session_budget::BudgetUse;
 use crate::settings::{Model, Permissions, Settings};
 use crate::token_budget::Said;
@@ -253,115 +255,9 @@ impl Session {
         session
     }
 
-    /// A thread rebuilt from its rollout lines; new lines go to the store of `ports`.
-    pub fn resume(
-        profile: Profile,
-        mut settings: Settings,
-        ports: Ports,
-        lines: &[Value],
-    ) -> Result<Self, Unreadable> {
-        let found = crate::rollout_read::read(lines, &profile, settings.truncation())?;
-        let other_base = found.base.as_ref() != Some(&settings.model.base_instructions);
-        settings.thread_base = found.base;
-        let mut session =
-            Self::with_ids(profile, settings, ports, found.thread, found.first_window);
-        session.begun = true;
-        session.settings_recorded = true;
-        session.history_initialization = "cold_resume";
-        session.starts = VecDeque::from(["resume"]);
-        session.window = found.window;
-        session.history = found.history;
-        session.info = found.info;
-        session.thread_usage = found.thread_usage;
-        session.counters = found.counters;
-        // A resume takes the first number for itself (`rollout.injected.resumed`).
-        session.counters.injected = 1;
-        session.inbox.set_next_order(found.counters.order);
-        session.retained = found.retained;
-        session.prefill = None;
-        if found.uncounted && session.profile.estimates_uncounted_checkpoints {
-            let total = session.estimate_context();
-            if let Some(info) = &mut session.info {
-                info.last = Usage {
-                    total,
-                    ..Usage::default()
-                };
-            }
-        }
-        if let Some(cwd) = found.cwd {
-            session.settings.cwd = cwd;
-        }
-        if let Some(sandbox) = found.sandbox {
-            session.settings.sandbox = sandbox;
-        }
-        if let Some(approval) = found.approval {
-            session.settings.approval = approval;
-        }
-        session.settings.effort = found.effort;
-        if session.profile.restores_thread_settings {
-            session.settings.sampling.service_tier = found.service_tier;
-        }
-        session.warn_of_service_tier();
-        let known = session.settings.model.clone();
-        let named = |slug| Model {
-            slug,
-            ..known.clone()
-        };
-        let base_model = found.base_model.filter(|_| other_base);
-        session.base_model = base_model.map(named);
-        session.previous_model = found.model.map(named);
-        session.told_model = found.told_model.map(named);
-        session.baseline = found.baseline;
-        let ordinal = session.recorder.paginated().then_some(found.next_ordinal);
-        session.recorder = Recorder::new(
-            Rc::clone(&session.ports.store),
-            Rc::clone(&session.ports.clock),
-            ordinal,
-        );
-        let now = rollout::thread_settings(&session.settings, &session.profile, &session.thread);
-        let applied = found
-            .applied
-            .map(|event| event["thread_settings"] == now["thread_settings"]);
-        if session.profile.settings_at_resume || applied == Some(false) {
-            session.record_settings();
-        }
-        session.report_usage();
-        Ok(session)
-    }
-
-    /// A thread that starts with supplied items.
-    pub fn with_history(
-        profile: Profile,
-        settings: Settings,
-        ports: Ports,
-        supplied: &[Value],
-    ) -> Self {
-        let mut session = Self::new(profile, settings, ports);
-        session.history_initialization = "supplied_history";
-        session.starts = VecDeque::from(["resume"]);
-        session.supply(supplied);
-        session
-    }
-
     /// Where a client sends steers and interrupts.
     pub fn inbox(&self) -> Rc<Inbox> {
         Rc::clone(&self.inbox)
-    }
-
-    /// A tier that the model does not have is left out of requests, and warned of once.
-    fn warn_of_service_tier(&self) {
-        let Some(tier) = &self.settings.sampling.service_tier else {
-            return;
-        };
-        if self.settings.effective_service_tier().is_none() {
-            self.ports.observer.event(Event::Warning {
-                message: format!(
-                    "Configured service tier `{tier}` is not advertised as supported for model \
-                     `{}` and will be omitted from requests.",
-                    self.settings.model.slug
-                ),
-            });
-        }
     }
 
     /// Thread id.
