@@ -159,7 +159,8 @@ impl Deviations {
             let before = findings.len();
             findings.retain(|finding| finding.id != id);
             if findings.len() == before {
-                let message = format!("golden/deviations.toml:{line}: {id} no longer fires: remove it");
+                let message =
+                    format!("golden/deviations.toml:{line}: {id} no longer fires: remove it");
                 findings.push(Finding {
                     id: "golden.violation".to_owned(),
                     message,
@@ -273,7 +274,7 @@ mod tests {
         let known = Deviations::parse(ONE).unwrap();
         assert_eq!(known.unused(), [""; 0], "its case did not run");
         known.apply("turn/a", "engine@0.144", Vec::new());
-        assert!(known.unused()[0].starts_with("deviations.toml:1: turn/a"));
+        assert!(known.unused()[0].starts_with("golden/deviations.toml:1: turn/a"));
     }
 
     #[test]
@@ -303,7 +304,7 @@ mod tests {
         assert!(
             Deviations::parse(&typo)
                 .unwrap_err()
-                .starts_with("deviations.toml:5:")
+                .starts_with("golden/deviations.toml:5:")
         );
         let upstream = ONE.replace("ours", "upstream");
         assert!(
