@@ -92,6 +92,8 @@ pub struct Found {
     pub told_model: Option<String>,
     /// Reasoning effort last recorded.
     pub effort: Option<String>,
+    /// Model that the thread was last given.
+    pub given_model: Option<String>,
     /// Service tier of the thread; `None` where the config says it.
     pub service_tier: Option<String>,
     /// The event that last said the settings of the thread, for a release that goes by it.
@@ -171,6 +173,7 @@ impl Found {
             model: None,
             told_model: None,
             effort: None,
+            given_model: None,
             service_tier: None,
             applied: None,
             baseline: None,
@@ -273,6 +276,7 @@ impl Found {
     fn settings(&mut self, applied: &Value, profile: &Profile) {
         let text = |key: &str| applied[key].as_str().map(str::to_owned);
         self.effort = text("reasoning_effort");
+        self.given_model = text("model").or(self.given_model.take());
         if !profile.restores_thread_settings {
             return;
         }

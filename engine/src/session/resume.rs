@@ -12,17 +12,24 @@ use crate::profile::Profile;
 use crate::rollout::{self, Recorder};
 use crate::rollout_read::Unreadable;
 use crate::settings::{Model, Settings};
+use crate::texts::{RESUMED_ADVICE, RESUMED_MODEL, RESUMED_REASON, TIER_LEFT_OUT, TIER_UNKNOWN};
 use crate::tokens::Usage;
 
 impl Session {
-    /// A thread rebuilt from its rollout lines; new lines go to the store of `ports`.
+    /// A thread rebuilt from its rollout lines; new lines go to the store of `ports`. It goes on with
+    /// the model that it was last given, if that is `known`.
     pub fn resume(
         profile: Profile,
         mut settings: Settings,
         ports: Ports,
         lines: &[Value],
+        known: &[Model],
     ) -> Result<Self, Unreadable> {
         let found = crate::rollout_read::read(lines, &profile, settings.truncation())?;
+        let wanted = found.given_model.as_ref().or(found.model.as_ref());
+        if let Some(model) = known.iter().find(|model| Some(&model.slug) == wanted) {
+            settings.model = model.clone();
+        }
         let other_base = found.base.as_ref() != Some(&settings.model.base_instructions);
         settings.thread_base = found.base;
         let mut session =
@@ -64,6 +71,7 @@ impl Session {
             session.settings.sampling.service_tier = found.service_tier;
         }
         session.warn_of_service_tier();
+        session.warn_of_other_model(found.model.as_deref());
         let known = session.settings.model.clone();
         let named = |slug| Model {
             slug,
@@ -105,6 +113,19 @@ impl Session {
         session
     }
 
+    /// The model of the newest turn is another one than the thread goes on with.
+    fn warn_of_other_model(&self, before: Option<&str>) {
+        let now = &self.settings.model.slug;
+        if let Some(before) = before.filter(|before| before != now) {
+            self.ports.observer.event(Event::Warning {
+                message: format!(
+                    "{RESUMED_MODEL}`{before}` but is resuming with `{now}`{RESUMED_ADVICE}\
+                     `{before}`{RESUMED_REASON}"
+                ),
+            });
+        }
+    }
+
     /// A tier that the model does not have is left out of requests, and warned of once.
     pub(super) fn warn_of_service_tier(&self) {
         let Some(tier) = &self.settings.sampling.service_tier else {
@@ -113,8 +134,7 @@ impl Session {
         if self.settings.effective_service_tier().is_none() {
             self.ports.observer.event(Event::Warning {
                 message: format!(
-                    "Configured service tier `{tier}` is not advertised as supported for model \
-                     `{}` and will be omitted from requests.",
+                    "Configured service tier `{tier}`{TIER_UNKNOWN}`{}`{TIER_LEFT_OUT}",
                     self.settings.model.slug
                 ),
             });

@@ -84,6 +84,17 @@ tokens to go), and a fresh one will soon be put in its place by the harness. Fro
 messages of this one are out of your view; what you wrote down as notes and the items of the \
 history stay within reach.";
 
+/// Warning at a resume with another model: the model before follows, then what is asked for.
+pub const RESUMED_MODEL: &str = "Until it stopped the thread ran with ";
+/// Of that warning; the model before follows.
+pub const RESUMED_ADVICE: &str = ". Think of going back to the ";
+/// End of that warning.
+pub const RESUMED_REASON: &str = " because the answers may suffer now.";
+/// Warning of a service tier, behind its name; the model follows.
+pub const TIER_UNKNOWN: &str = " is on no list of service tiers for model ";
+/// End of that warning.
+pub const TIER_LEFT_OUT: &str = " and so it is left out of requests.";
+
 /// A fixed text, ours, and what is known of the real one.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownText {
@@ -213,6 +224,36 @@ pub const KNOWN: &[KnownText] = &[
         real_sha1: "f4ac97b80ddebabf28d5083943c530804e962e96",
         versions: "*",
     },
+    KnownText {
+        id: "resumed_model",
+        ours: RESUMED_MODEL,
+        real_sha1: "1a5ca5a6e730aaba41fa4799e62d3e53b40f0723",
+        versions: "*",
+    },
+    KnownText {
+        id: "resumed_advice",
+        ours: RESUMED_ADVICE,
+        real_sha1: "e0b6ec8dfbf68accfe0f342431bf9431f4f0b072",
+        versions: "*",
+    },
+    KnownText {
+        id: "resumed_reason",
+        ours: RESUMED_REASON,
+        real_sha1: "18f8c427ec15b55c0489cf17ad70bb7819837c0d",
+        versions: "*",
+    },
+    KnownText {
+        id: "tier_unknown",
+        ours: TIER_UNKNOWN,
+        real_sha1: "67d3c377c4024168f261c0160b3a3a3ce7d0a11c",
+        versions: "*",
+    },
+    KnownText {
+        id: "tier_left_out",
+        ours: TIER_LEFT_OUT,
+        real_sha1: "082ba5df4733068b9de98c381ee0a97f449bc022",
+        versions: "*",
+    },
 ];
 
 #[cfg(test)]
@@ -251,6 +292,11 @@ mod tests {
                 ("rerouted_warning", 279, 279),
                 ("reminder_head", 46, 46),
                 ("reminder_tail", 214, 214),
+                ("resumed_model", 37, 37),
+                ("resumed_advice", 29, 29),
+                ("resumed_reason", 36, 36),
+                ("tier_unknown", 42, 42),
+                ("tier_left_out", 35, 35),
             ]
         );
         assert!(KNOWN.iter().all(|known| known.ours.is_ascii()));

@@ -6,6 +6,7 @@
 //! (`crate::texts`).
 
 mod calibrate;
+mod calibration_plans;
 mod capture;
 mod events;
 mod home;

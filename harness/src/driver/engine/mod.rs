@@ -231,11 +231,13 @@ impl<'a> Run<'a> {
         let session = match resume {
             ResumeStep::Id | ResumeStep::Path => {
                 let lines = self.files.lines();
+                let known: Vec<Model> = self.plan.models.iter().map(model).collect();
                 Session::resume(
                     self.profile.clone(),
                     self.settings.clone(),
                     self.ports(),
                     &lines,
+                    &known,
                 )
                 .map_err(|why| NoVerdict::NotSupported(format!("a rollout that {why}")))?
             }

@@ -90,6 +90,7 @@ async fn replayed(case: &Case) -> Vec<Value> {
         run.settings.clone(),
         run.ports(),
         &lines,
+        &[],
     )
     .expect("a thread");
     run.install(session);

@@ -107,7 +107,7 @@ async fn resumed(case: &Case, lines: &[Value]) -> Result<(Vec<Value>, u64), Unre
     let mut run = prepared(&case.version, &case.resumed, &plan);
     run.files.open();
     let (profile, settings) = (run.profile.clone(), run.settings.clone());
-    let mut session = Session::resume(profile, settings, run.ports(), lines)?;
+    let mut session = Session::resume(profile, settings, run.ports(), lines, &[])?;
     session.update_settings(in_force(&case.resumed, &plan));
     run.install(session);
     run.step(&plan.steps[1]).await.expect("the turn");
