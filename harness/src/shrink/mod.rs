@@ -5,8 +5,6 @@
 //! same bytes. Nothing here knows what is looked for (`predicate.rs`) or which moves there are
 //! (`moves.rs`); a limit is a number of runs, never a time.
 
-#[cfg(test)]
-mod faults;
 mod moves;
 pub mod predicate;
 mod seen;

@@ -8,7 +8,8 @@ use super::tree::{Place, Tree};
 
 /// Keys of the top level that stay: the sentence says why the scenario exists.
 const KEPT: &[&str] = &["description"];
-/// Words under these keys name something; a shorter word names nothing.
+/// Words and numbers under these keys name something; a shorter word names nothing, and a status of
+/// 0 is none.
 const NAMES: &[&str] = &[
     "type",
     "role",
@@ -26,6 +27,9 @@ const NAMES: &[&str] = &[
     "output_schema",
     "provider_name",
     "status",
+    "http",
+    "handshake",
+    "websocket_close",
 ];
 /// Texts of one word and no more than this are short enough.
 const WORD_BYTES_MAX: usize = 12;
