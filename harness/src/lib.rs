@@ -48,5 +48,6 @@ pub mod recording;
 pub mod report;
 pub mod rollout_file;
 pub mod scenario;
+pub mod shrink;
 pub mod texts;
 pub mod verify;

@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use harness::cli::context::Context;
 use harness::cli::{
     Exit, bless, calibrate, check, diff, doctor, fuzz_history, lint, list, new, perturb, review,
-    schema, show,
+    schema, show, shrink,
 };
 
 #[global_allocator]
@@ -53,6 +53,8 @@ enum Command {
     FuzzHistory(fuzz_history::FuzzHistoryArgs),
     /// Reports what a rollout file holds and what is wrong with it.
     Doctor(doctor::DoctorArgs),
+    /// Makes a scenario as small as it can be while it still shows something.
+    Shrink(shrink::ShrinkArgs),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Command::Schema(args) => return schema::run(args),
         Command::Calibrate(args) => return finish(&calibrate::run(args)),
         Command::Doctor(args) => return finish(&doctor::run(args)),
+        Command::Shrink(args) => return finish(&shrink::run(args)),
         Command::Check(_)
         | Command::Diff(_)
         | Command::Show(_)
@@ -87,7 +90,8 @@ fn main() -> ExitCode {
             | Command::New(_)
             | Command::Schema(_)
             | Command::Calibrate(_)
-            | Command::Doctor(_) => Exit::OK,
+            | Command::Doctor(_)
+            | Command::Shrink(_) => Exit::OK,
         },
     };
     finish(&exit)

@@ -7,11 +7,11 @@
 use serde_json::Value;
 
 use crate::driver::Outcome;
-use crate::golden::compare::{Expanded, compare, expand};
+use crate::golden::compare::{Difference, Expanded, compare, expand};
 use crate::golden::envelope::Envelope;
 use crate::golden::render::{Stream, document};
 use crate::golden::unmodelled::UnmodelledFields;
-use crate::mask::mask;
+use crate::mask::{Masked, mask};
 use crate::recording::Finding;
 use crate::scenario::plan::{Action, Ending, Expect, Plan, PlanReply, ReplyBody, StepAction};
 
@@ -251,6 +251,25 @@ fn add_calls(reply: &mut PlanReply, renamed: &mut usize, draw: &mut Draw) {
     }
 }
 
+/// Differences of one stream of two live recordings of one version; `None` if one of them does not
+/// read back.
+pub fn differences(
+    stream: Stream,
+    ours: &Masked,
+    real: &Masked,
+    profile: &str,
+    unmodelled: &UnmodelledFields,
+) -> Option<Vec<Difference>> {
+    let envelope = Envelope::default();
+    let side = |masked: &Masked, is_golden| -> Option<Expanded> {
+        let doc = document(stream, masked, &envelope);
+        let mut side = expand(stream, &doc, &envelope)?;
+        unmodelled.strip(profile, &mut side, is_golden);
+        Some(side)
+    };
+    Some(compare(&side(real, true)?, &side(ours, false)?))
+}
+
 /// Compares two live runs of one plan: `ours` of an engine profile, `real` of a binary.
 pub fn compare_live(
     ours: &Outcome,
@@ -258,23 +277,14 @@ pub fn compare_live(
     profile: &str,
     unmodelled: &UnmodelledFields,
 ) -> Vec<Finding> {
-    let envelope = Envelope::default();
-    let side = |outcome: &Outcome, stream, is_golden| -> Option<Expanded> {
-        let doc = document(stream, &mask(&outcome.recording), &envelope);
-        let mut side = expand(stream, &doc, &envelope)?;
-        unmodelled.strip(profile, &mut side, is_golden);
-        Some(side)
-    };
+    let masked = [mask(&ours.recording), mask(&real.recording)];
     let mut found = Vec::new();
     for stream in Stream::ALL {
-        let pair = side(real, stream, true).zip(side(ours, stream, false));
-        match pair {
-            Some((real, ours)) => {
-                found.extend(compare(&real, &ours).into_iter().map(|difference| Finding {
-                    id: "perturb.difference".to_owned(),
-                    message: difference.explain(),
-                }));
-            }
+        match differences(stream, &masked[0], &masked[1], profile, unmodelled) {
+            Some(list) => found.extend(list.into_iter().map(|difference| Finding {
+                id: "perturb.difference".to_owned(),
+                message: difference.explain(),
+            })),
             None => found.push(Finding {
                 id: "perturb.unreadable".to_owned(),
                 message: format!("{} does not read back", stream.name()),

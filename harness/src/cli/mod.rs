@@ -17,6 +17,7 @@ pub mod perturb;
 pub mod review;
 pub mod schema;
 pub mod show;
+pub mod shrink;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

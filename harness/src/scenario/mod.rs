@@ -21,7 +21,7 @@ mod short_forms;
 mod suite;
 mod template;
 mod texts;
-mod tree;
+pub(crate) mod tree;
 mod validate;
 pub mod values;
 

@@ -13,14 +13,14 @@ use super::error::{Mark, Problem};
 
 /// A node with its position.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Node {
-    pub(super) at: Mark,
-    pub(super) kind: NodeKind,
+pub(crate) struct Node {
+    pub(crate) at: Mark,
+    pub(crate) kind: NodeKind,
 }
 
 /// What a node is.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum NodeKind {
+pub(crate) enum NodeKind {
     /// Text as written, and its JSON value where a plain scalar has one that is not a string.
     Scalar { text: String, json: Option<Value> },
     /// A sequence.
@@ -31,16 +31,21 @@ pub(super) enum NodeKind {
 
 /// A mapping key with its position.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Key {
-    pub(super) at: Mark,
-    pub(super) text: String,
+pub(crate) struct Key {
+    pub(crate) at: Mark,
+    pub(crate) text: String,
 }
 
 impl Node {
     /// Whether nothing is written (`key:`).
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         matches!(&self.kind, NodeKind::Scalar { text, json: Some(Value::Null) } if text.is_empty())
     }
+}
+
+/// The tree of a document that is valid, for a reader that has no use for the reason.
+pub(crate) fn read(source: &str) -> Option<Node> {
+    parse(source).ok()
 }
 
 /// Parses one YAML document.

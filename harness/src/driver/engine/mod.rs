@@ -51,7 +51,7 @@ const _: () = assert!(WORKSPACE.len() == WORKSPACE_PATH_BYTES);
 #[derive(Debug)]
 pub struct EngineDriver {
     subject: String,
-    version: Version,
+    profile: Profile,
 }
 
 impl EngineDriver {
@@ -63,15 +63,25 @@ impl EngineDriver {
             "0.171" => Version::V171,
             _ => return None,
         };
-        Some(Self {
+        Some(Self::with_profile(Profile::of(version)))
+    }
+
+    /// A driver of any behaviour, to plant faults.
+    pub fn with_profile(profile: Profile) -> Self {
+        let family = match profile.version {
+            Version::V144 => "0.144",
+            Version::V164 => "0.164",
+            Version::V171 => "0.171",
+        };
+        Self {
             subject: format!("engine@{family}"),
-            version,
-        })
+            profile,
+        }
     }
 
     /// The release that the family was recorded from.
     pub fn release(&self) -> &'static str {
-        Profile::of(self.version).release
+        self.profile.release
     }
 }
 
@@ -84,7 +94,7 @@ impl Driver for EngineDriver {
     #[tracing::instrument(name = "case", skip_all, fields(id = plan.id, subject = self.subject))]
     async fn run(&self, plan: &Plan) -> Result<Outcome, NoVerdict> {
         supported(plan)?;
-        let mut run = Run::new(self.version, plan);
+        let mut run = Run::new(self.profile.clone(), plan);
         for step in &plan.steps {
             run.step(step).await?;
         }
@@ -124,11 +134,11 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(version: Version, plan: &'a Plan) -> Self {
+    fn new(profile: Profile, plan: &'a Plan) -> Self {
         let client = Attached::new(&plan.models);
         Self {
             plan,
-            profile: Profile::of(version),
+            profile,
             settings: settings(plan),
             provider: Rc::new(Provider::new(Rc::clone(&client), plan.config.unreachable)),
             tools: Rc::new(ports::Client::new(client)),

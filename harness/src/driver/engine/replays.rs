@@ -75,7 +75,7 @@ fn inputs(recording: &Recording) -> Vec<Vec<Value>> {
 /// The input behind the prefix, on the engine.
 async fn replayed(case: &Case) -> Vec<Value> {
     let plan = plan(case, "{user: U1, replies: [{say: A1}]}");
-    let mut run = Run::new(family(case), &plan);
+    let mut run = Run::new(Profile::of(family(case)), &plan);
     run.step(&plan.steps[0]).await.expect("the first turn");
     let mut lines = run.files.lines();
     for (item, meta) in &case.items {

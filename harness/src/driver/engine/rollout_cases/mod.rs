@@ -4,6 +4,7 @@
 mod short_forms;
 
 use engine::change::Change;
+use engine::profile::Profile;
 use engine::rollout_read::Unreadable;
 use engine::settings::Settings;
 use semver::Version as Release;
@@ -87,7 +88,7 @@ fn in_force(setting: &Setting, plan: &Plan) -> Change {
 }
 
 fn prepared<'a>(version: &str, setting: &Setting, plan: &'a Plan) -> Run<'a> {
-    let mut run = Run::new(family(version), plan);
+    let mut run = Run::new(Profile::of(family(version)), plan);
     // The cases were recorded with the environment context that is shipped.
     run.profile.environment_dates = true;
     apply(setting, plan, &mut run.settings);
