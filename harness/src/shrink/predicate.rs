@@ -254,15 +254,12 @@ impl Predicate {
 
     /// Whether the script was followed as it was at the start. The first look fixes that.
     fn follows(&mut self, found: Vec<BTreeSet<String>>) -> bool {
-        match &self.allowed {
-            Some(allowed) => {
-                let mut sides = found.iter().zip(allowed);
-                sides.all(|(found, allowed)| found.is_subset(allowed))
-            }
-            None => {
-                self.allowed = Some(found);
-                true
-            }
+        if let Some(allowed) = &self.allowed {
+            let mut sides = found.iter().zip(allowed);
+            sides.all(|(found, allowed)| found.is_subset(allowed))
+        } else {
+            self.allowed = Some(found);
+            true
         }
     }
 

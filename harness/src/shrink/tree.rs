@@ -121,6 +121,7 @@ impl Tree {
     }
 
     /// The tree without a key, wherever a mapping has it; the top level stays.
+    #[must_use]
     pub fn without_key(&self, key: &str) -> Self {
         fn strip(node: &mut Tree, key: &str, is_top: bool) {
             match node {
