@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use harness::cli::context::Context;
 use harness::cli::{
-    Exit, bless, calibrate, check, diff, doctor, fuzz_history, lint, list, new, perturb, review,
-    schema, show,
+    Exit, bless, calibrate, check, diff, doctor, fuzz_history, import, lint, list, new, perturb,
+    review, schema, show,
 };
 
 #[global_allocator]
@@ -53,6 +53,8 @@ enum Command {
     FuzzHistory(fuzz_history::FuzzHistoryArgs),
     /// Reports what a rollout file holds and what is wrong with it.
     Doctor(doctor::DoctorArgs),
+    /// Makes a scenario that reproduces a recorded rollout.
+    Import(import::ImportArgs),
 }
 
 fn main() -> ExitCode {
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Command::Schema(args) => return schema::run(args),
         Command::Calibrate(args) => return finish(&calibrate::run(args)),
         Command::Doctor(args) => return finish(&doctor::run(args)),
+        Command::Import(args) => return finish(&import::run(args)),
         Command::Check(_)
         | Command::Diff(_)
         | Command::Show(_)
@@ -87,7 +90,8 @@ fn main() -> ExitCode {
             | Command::New(_)
             | Command::Schema(_)
             | Command::Calibrate(_)
-            | Command::Doctor(_) => Exit::OK,
+            | Command::Doctor(_)
+            | Command::Import(_) => Exit::OK,
         },
     };
     finish(&exit)
