@@ -34,15 +34,14 @@ pub(super) fn add(task: &mut Task, entry: &Entry) {
         let fits = last.items.is_empty() || (fits && !summary.remote);
         last.compaction.is_none() && last.completed && fits
     });
-    let mut response = match fresh {
-        Some(last) => std::mem::take(last),
-        None => {
-            task.responses.push(Response::default());
-            Response {
-                place: entry.place,
-                completed: true,
-                ..Response::default()
-            }
+    let mut response = if let Some(last) = fresh {
+        std::mem::take(last)
+    } else {
+        task.responses.push(Response::default());
+        Response {
+            place: entry.place,
+            completed: true,
+            ..Response::default()
         }
     };
     if summary.remote {
@@ -57,6 +56,29 @@ pub(super) fn add(task: &mut Task, entry: &Entry) {
     if let Some(last) = task.responses.last_mut() {
         *last = response;
     }
+}
+
+/// Messages of context that a checkpoint alone holds.
+pub(super) fn context(checkpoint: &Value) -> impl Iterator<Item = Value> {
+    const HEADS: [&str; 4] = [
+        "<model_switch>",
+        "<permissions instructions>",
+        "<environment_context>",
+        "# AGENTS.md instructions for ",
+    ];
+    let history = checkpoint["replacement_history"].as_array();
+    history.into_iter().flatten().filter_map(|message| {
+        let known = |part: &&Value| {
+            let text = part["text"].as_str().unwrap_or_default();
+            HEADS.iter().any(|head| text.starts_with(head))
+        };
+        let parts: Vec<&Value> = message["content"]
+            .as_array()?
+            .iter()
+            .filter(known)
+            .collect();
+        (!parts.is_empty()).then(|| json!({"role": message["role"], "content": parts}))
+    })
 }
 
 fn last_text(response: &Response) -> Option<String> {

@@ -95,7 +95,7 @@ impl Items {
         let parsed = serde_json::from_str::<Value>(arguments);
         let valid = parsed.is_ok();
         match parsed {
-            Ok(Value::Object(parsed)) if json!(parsed).to_string() == arguments => {
+            Ok(Value::Object(parsed)) if Value::Object(parsed.clone()).to_string() == arguments => {
                 if !parsed.is_empty() {
                     out.insert("arguments".to_owned(), texts.arguments(&parsed));
                 }

@@ -129,7 +129,7 @@ pub fn import(path: &Path, mode: Mode, texts: &Texts) -> Result<Imported, Import
     for stretch in stretches {
         parts.push(match stretch {
             Stretch::Between(entries) => Part::Between(entries),
-            Stretch::Task(entries) => Part::Task(reader.task(&entries), entries),
+            Stretch::Task(entries) => Part::Task(Box::new(reader.task(&entries)), entries),
         });
     }
     left_out.append(&mut reader.left_out);
@@ -137,18 +137,18 @@ pub fn import(path: &Path, mode: Mode, texts: &Texts) -> Result<Imported, Import
     let tasks: Vec<Task> = parts
         .iter_mut()
         .filter_map(|part| match part {
-            Part::Task(task, _) => Some(std::mem::take(task)),
+            Part::Task(task, _) => Some(std::mem::take(&mut **task)),
             Part::Between(_) => None,
         })
         .collect();
-    settings.begin(&meta, &tasks);
+    settings.begin(&meta, &tasks, texts);
     settings.compactions(&tasks);
     let mut steps = Steps {
         texts,
         tools: &tools,
         settings: &mut settings,
         items: items::Items::default(),
-        steps: Vec::new(),
+        written: Vec::new(),
         left_out: Vec::new(),
     };
     if let Some(history) = history {
@@ -170,7 +170,7 @@ pub fn import(path: &Path, mode: Mode, texts: &Texts) -> Result<Imported, Import
         }
     }
     left_out.append(&mut steps.left_out);
-    let steps = steps.steps;
+    let steps = steps.written;
     left_out.append(&mut settings.left_out);
     left_out.sort();
     left_out.dedup();
@@ -198,7 +198,7 @@ pub fn import(path: &Path, mode: Mode, texts: &Texts) -> Result<Imported, Import
 /// A stretch that was looked at.
 enum Part {
     Between(Vec<Entry>),
-    Task(Task, Vec<Entry>),
+    Task(Box<Task>, Vec<Entry>),
 }
 
 /// Takes away the parts that are supplied as a history, and gives its items.

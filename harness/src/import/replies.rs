@@ -71,7 +71,7 @@ pub(super) struct Task {
     /// Parts of the message that began it, as recorded; `None` where it had none.
     pub(super) user: Option<Value>,
     pub(super) responses: Vec<Response>,
-    /// `turn_context` of its beginning.
+    /// `turn_context` that its first sampling had.
     pub(super) context: Option<Value>,
     /// Messages of context that Codex put in.
     pub(super) injected: Vec<(Place, Value)>,
@@ -114,10 +114,11 @@ impl Reader {
             match entry.kind.as_str() {
                 "response_item" => self.item(&mut state, entry),
                 "turn_context" => {
-                    state
-                        .task
-                        .context
-                        .get_or_insert_with(|| entry.payload.clone());
+                    // A compaction before the turn writes the settings of the turn before.
+                    let sampled = |r: &Response| r.compaction.is_none();
+                    if state.task.context.is_none() || !state.task.responses.iter().any(sampled) {
+                        state.task.context = Some(entry.payload.clone());
+                    }
                 }
                 "token_usage_record" => {
                     usage(&mut state, entry, entry.payload["usage"].clone());
@@ -125,6 +126,9 @@ impl Reader {
                 }
                 "compacted" => {
                     compactions::add(&mut state.task, entry);
+                    let context = compactions::context(&entry.payload);
+                    let context = context.map(|message| (entry.place, message));
+                    state.task.injected.extend(context);
                     state.replaced = true;
                     state.dropped = false;
                 }
@@ -205,6 +209,13 @@ impl Reader {
                 place: entry.place,
                 what: "a rollback: no driver runs one yet".to_owned(),
             }),
+            // They tell of requests and turns that no item shows.
+            inner @ ("stream_error" | "error" | "entered_review_mode" | "exited_review_mode") => {
+                self.left_out.push(LeftOut {
+                    place: entry.place,
+                    what: format!("an event `{inner}`"),
+                });
+            }
             // They repeat what items say, or tell a client what no request shows.
             _ => {}
         }

@@ -30,6 +30,7 @@ pub(super) struct Settings {
     bases: Map<String, Value>,
     /// Total of the response before.
     last_total: i64,
+    provider_is_openai: bool,
     limit: Option<i64>,
     truncation_bytes: Option<u64>,
     modalities: Vec<&'static str>,
@@ -40,12 +41,13 @@ pub(super) struct Settings {
 
 impl Settings {
     /// Takes the settings of the first turn.
-    pub(super) fn begin(&mut self, meta: &Value, tasks: &[Task]) {
+    pub(super) fn begin(&mut self, meta: &Value, tasks: &[Task], texts: &Texts) {
         let settings = self;
         meta["cwd"]
             .as_str()
             .unwrap_or_default()
             .clone_into(&mut settings.cwd);
+        settings.provider_is_openai = meta["model_provider"] == "openai";
         for task in tasks {
             let Some(slug) = task.context.as_ref().and_then(|c| c["model"].as_str()) else {
                 continue;
@@ -63,7 +65,7 @@ impl Settings {
         }
         let first = tasks.iter().find_map(|task| task.context.as_ref());
         if let Some(context) = first {
-            settings.held = settings.of(context, Place::default());
+            settings.held = settings.of(context, Place::default(), texts);
             settings.held.insert("model".to_owned(), json!("main"));
             for (key, usual) in [("sandbox", "danger-full-access"), ("approval", "never")] {
                 match settings.held.get(key) {
@@ -97,7 +99,7 @@ impl Settings {
     }
 
     /// Settings of a turn by the keys of a step.
-    fn of(&mut self, context: &Value, place: Place) -> Map<String, Value> {
+    fn of(&mut self, context: &Value, place: Place, texts: &Texts) -> Map<String, Value> {
         let mut out = Map::new();
         if let Some(slug) = context["model"].as_str() {
             out.insert("model".to_owned(), json!(self.name(slug)));
@@ -115,7 +117,12 @@ impl Settings {
             .strip_prefix(&self.cwd)
             .filter(|below| below.starts_with('/'))
         {
-            out.insert("cwd".to_owned(), json!(&below[1..]));
+            // A part of a path stays a part; its name is a text of the user's.
+            let parts: Vec<String> = below[1..]
+                .split('/')
+                .map(|part| texts.plain(part))
+                .collect();
+            out.insert("cwd".to_owned(), json!(parts.join("/")));
         } else if cwd != self.cwd || self.held.contains_key("cwd") {
             self.left_out.push(LeftOut {
                 place,
@@ -147,11 +154,11 @@ impl Settings {
     }
 
     /// What a turn changes, as keys of its step.
-    pub(super) fn changes(&mut self, task: &Task) -> Map<String, Value> {
+    pub(super) fn changes(&mut self, task: &Task, texts: &Texts) -> Map<String, Value> {
         let Some(context) = &task.context else {
             return Map::new();
         };
-        let now = self.of(context, task.place);
+        let now = self.of(context, task.place, texts);
         let mut changed = Map::new();
         for (key, value) in now {
             if self.held.get(&key) != Some(&value) {
@@ -257,7 +264,7 @@ impl Settings {
         self.limit = limit(tasks);
         let responses = || tasks.iter().flat_map(|task| &task.responses);
         let remote = responses().any(|r| r.compaction.as_ref().is_some_and(|c| c.remote));
-        if remote {
+        if remote || self.provider_is_openai {
             self.config
                 .insert("provider_name".to_owned(), json!("OpenAI"));
         }
@@ -352,9 +359,9 @@ fn total(response: &Response) -> Option<i64> {
     response.usage.as_ref()?["total_tokens"].as_i64()
 }
 
-/// Total of the response before each compaction of some phases.
+/// Total of the response before each compaction of some phases; 0 before any response.
 fn before_compactions(tasks: &[Task], wanted: impl Fn(Option<&str>) -> bool) -> Vec<i64> {
-    let mut last = None;
+    let mut last = Some(0);
     let mut found = Vec::new();
     for response in tasks.iter().flat_map(|task| &task.responses) {
         match &response.compaction {
@@ -370,12 +377,21 @@ fn before_compactions(tasks: &[Task], wanted: impl Fn(Option<&str>) -> bool) -> 
     found
 }
 
-/// The smallest total that made a turn compact.
+/// The limit at which turns compact: the smallest total that made one do so, or what lies just above
+/// the largest that did not, where an estimate was added to the former.
 fn limit(tasks: &[Task]) -> Option<i64> {
     let phases = [Some("pre_turn"), Some("mid_turn")];
-    before_compactions(tasks, |phase| phases.contains(&phase))
-        .into_iter()
-        .min()
+    let reached = before_compactions(tasks, |phase| phases.contains(&phase));
+    let reached = reached.into_iter().min()?;
+    let responses: Vec<&Response> = tasks.iter().flat_map(|task| &task.responses).collect();
+    let passed = responses
+        .windows(2)
+        .filter(|pair| pair[1].compaction.is_none());
+    let passed = passed.filter_map(|pair| total(pair[0]).filter(|_| pair[0].compaction.is_none()));
+    let passed = passed
+        .max()
+        .map_or(reached, |total| total.saturating_add(1));
+    Some(reached.max(passed))
 }
 
 /// A mapping of usage as the format writes it; a number where only the input counts.

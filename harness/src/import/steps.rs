@@ -28,7 +28,7 @@ pub(super) struct Steps<'a> {
     pub(super) tools: &'a Tools,
     pub(super) settings: &'a mut Settings,
     pub(super) items: Items,
-    pub(super) steps: Vec<Value>,
+    pub(super) written: Vec<Value>,
     pub(super) left_out: Vec<LeftOut>,
 }
 
@@ -54,16 +54,16 @@ impl Steps<'_> {
         if items.is_empty() {
             return;
         }
-        if self.steps.is_empty() {
+        if self.written.is_empty() {
             self.supply(&items);
         } else {
-            self.steps.push(json!({"inject": items}));
+            self.written.push(json!({"inject": items}));
         }
     }
 
     /// A thread that begins with a history.
     pub(super) fn supply(&mut self, items: &[Value]) {
-        self.steps
+        self.written
             .push(json!({"resume": {"by": "history", "history": items}}));
     }
 
@@ -99,7 +99,7 @@ impl Steps<'_> {
         } else {
             let user = task.user.as_ref().map(|content| parts(content, self.texts));
             step.insert("user".to_owned(), user.unwrap_or_else(|| json!([])));
-            step.append(&mut self.settings.changes(task));
+            step.append(&mut self.settings.changes(task, self.texts));
         }
         let count = task.responses.len();
         let mut replies = Vec::new();
@@ -120,7 +120,7 @@ impl Steps<'_> {
             }
             End::Completed | End::Open => {}
         }
-        self.steps.push(Value::Object(step));
+        self.written.push(Value::Object(step));
     }
 
     fn reply(
