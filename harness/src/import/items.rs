@@ -94,8 +94,9 @@ impl Items {
         }
         let parsed = serde_json::from_str::<Value>(arguments);
         let valid = parsed.is_ok();
+        let compact = parsed.as_ref().map(Value::to_string).unwrap_or_default();
         match parsed {
-            Ok(Value::Object(parsed)) if Value::Object(parsed.clone()).to_string() == arguments => {
+            Ok(Value::Object(parsed)) if compact == arguments => {
                 if !parsed.is_empty() {
                     out.insert("arguments".to_owned(), texts.arguments(&parsed));
                 }

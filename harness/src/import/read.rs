@@ -8,6 +8,10 @@ use serde_json::Value;
 use super::ImportError;
 use crate::rollout_file::{LineReader, Place, open, record};
 
+/// Longest file of which a scenario is made, decompressed: its records are held in memory, and a
+/// scenario has at most a megabyte.
+const FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
 /// A record that a scenario may need.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
@@ -92,6 +96,12 @@ pub(super) fn read(path: &Path) -> Result<Read, ImportError> {
             ));
         }
         let place = line.place;
+        if place.offset > FILE_BYTES_MAX {
+            let what = "the file is too long to make one scenario of";
+            let why = format!("more than {FILE_BYTES_MAX} bytes");
+            let help = "cut turns from a copy of the file";
+            return Err(ImportError::new(place, what, &why, help));
+        }
         let (record, defects) = record::read(line);
         match record {
             Some(record) => found.entries.push(Entry {

@@ -208,19 +208,23 @@ impl Steps<'_> {
     }
 
     fn response_items(&mut self, task: &Task, response: &Response) -> Vec<Map<String, Value>> {
+        let calls = response.items.iter().rev();
+        let mut calls = calls.filter(|item| item["type"] == "function_call");
+        let last_call = calls.next().and_then(|call| call["call_id"].as_str());
         let answer = |call_id: &str| {
             let output = response.outputs.iter().find(|(id, _)| id == call_id);
-            let Some((_, output)) = output else {
-                return Answer::None;
-            };
-            let said = output.as_str().unwrap_or_default();
-            let cut = CUT_OFF.iter().any(|head| said.starts_with(head));
-            if task.end == End::Interrupted && response.interrupted && cut {
-                Answer::None
-            } else if task.failed_calls.iter().any(|id| id == call_id) {
-                Answer::Failure(output.clone())
-            } else {
-                Answer::Output(output.clone())
+            let output = output.map(|(_, output)| output);
+            let said = output.and_then(Value::as_str).unwrap_or_default();
+            let cut = output.is_none() || CUT_OFF.iter().any(|head| said.starts_with(head));
+            match output {
+                // The interrupt came while the last call ran.
+                _ if cut && response.interrupted && last_call == Some(call_id) => Answer::None,
+                // What a model is told of a call without an output.
+                None => Answer::Output(json!("aborted")),
+                Some(output) if task.failed_calls.iter().any(|id| id == call_id) => {
+                    Answer::Failure(output.clone())
+                }
+                Some(output) => Answer::Output(output.clone()),
             }
         };
         // A compaction request offers no tools: what it calls is never run, and the format asks for
@@ -235,6 +239,15 @@ impl Steps<'_> {
         for item in &response.items {
             items.push(self.items.item(item, self.texts, self.tools, answer));
             self.unplayable(response, item);
+            let id = item["call_id"].as_str().unwrap_or_default();
+            let open = !response.outputs.iter().any(|(of, _)| of == id);
+            if open && item["type"] == "function_call" && response.calls() && !response.interrupted
+            {
+                self.left_out.push(LeftOut {
+                    place: response.place,
+                    what: "a call without output: it is answered as an aborted one".to_owned(),
+                });
+            }
         }
         if response.calls() {
             let mut actions = self.steers(response);

@@ -419,3 +419,38 @@ fn what_cannot_be_played_is_supplied() {
         supplied.yaml
     );
 }
+
+/// A file that lacks any one of its lines, or ends behind it, still makes a valid scenario or says
+/// why not.
+#[tokio::test(flavor = "current_thread")]
+async fn a_file_with_a_hole_makes_a_valid_scenario() {
+    let driver = driver::open("engine@0.171", &[]).await.expect("an engine");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("rollout.jsonl");
+    let wanted = [
+        "compaction/local/story_compacts_in_the_middle_of_the_turn",
+        "compaction/remote_v2/story_compacts_before_the_next_turn",
+        "turn/records_an_interrupt_during_a_tool",
+        "turn/keeps_a_finished_message_when_a_steer_drops_the_stream",
+    ];
+    let mut imported = 0;
+    for case in cases("0.171.0") {
+        if !wanted.contains(&case.id.as_str()) {
+            continue;
+        }
+        let outcome = driver.run(&case.plan).await.expect("runs");
+        let text = &outcome.recording.rollouts[0].text;
+        let lines: Vec<&str> = text.lines().collect();
+        for gone in 1..lines.len() {
+            let without = [&lines[..gone], &lines[gone + 1..]].concat();
+            for lines in [without.as_slice(), &lines[..=gone]] {
+                std::fs::write(&path, lines.join("\n")).expect("written");
+                match import(&path, Mode::Replay, &Texts::default()) {
+                    Ok(_) => imported += 1,
+                    Err(error) => assert_eq!(error.what, "no turn to play", "{}: {error}", case.id),
+                }
+            }
+        }
+    }
+    assert!(imported > 200, "{imported} files");
+}
