@@ -59,7 +59,7 @@ pub(super) fn add(task: &mut Task, entry: &Entry) {
 }
 
 /// Messages of context that a checkpoint alone holds.
-pub(super) fn context(checkpoint: &Value) -> impl Iterator<Item = Value> {
+pub(super) fn context(checkpoint: &Value) -> Vec<Value> {
     const HEADS: [&str; 4] = [
         "<model_switch>",
         "<permissions instructions>",
@@ -67,7 +67,7 @@ pub(super) fn context(checkpoint: &Value) -> impl Iterator<Item = Value> {
         "# AGENTS.md instructions for ",
     ];
     let history = checkpoint["replacement_history"].as_array();
-    history.into_iter().flatten().filter_map(|message| {
+    let messages = history.into_iter().flatten().filter_map(|message| {
         let known = |part: &&Value| {
             let text = part["text"].as_str().unwrap_or_default();
             HEADS.iter().any(|head| text.starts_with(head))
@@ -78,7 +78,8 @@ pub(super) fn context(checkpoint: &Value) -> impl Iterator<Item = Value> {
             .filter(known)
             .collect();
         (!parts.is_empty()).then(|| json!({"role": message["role"], "content": parts}))
-    })
+    });
+    messages.collect()
 }
 
 fn last_text(response: &Response) -> Option<String> {

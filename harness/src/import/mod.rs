@@ -143,6 +143,19 @@ pub fn import(path: &Path, mode: Mode, texts: &Texts) -> Result<Imported, Import
         .collect();
     settings.begin(&meta, &tasks, texts);
     settings.compactions(&tasks);
+    if let Some(history) = &history {
+        // A thread that is given a history sends its context anew.
+        let held = compactions::context(&json!({"replacement_history": history}));
+        let injected = held
+            .into_iter()
+            .map(|message| (first.place, message))
+            .collect();
+        let supplied = Task {
+            injected,
+            ..Task::default()
+        };
+        settings.injected(&supplied, texts);
+    }
     let mut steps = Steps {
         texts,
         tools: &tools,

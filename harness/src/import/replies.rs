@@ -127,7 +127,7 @@ impl Reader {
                 "compacted" => {
                     compactions::add(&mut state.task, entry);
                     let context = compactions::context(&entry.payload);
-                    let context = context.map(|message| (entry.place, message));
+                    let context = context.into_iter().map(|message| (entry.place, message));
                     state.task.injected.extend(context);
                     state.replaced = true;
                     state.dropped = false;
