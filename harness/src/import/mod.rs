@@ -144,17 +144,7 @@ pub fn import(path: &Path, mode: Mode, texts: &Texts) -> Result<Imported, Import
     settings.begin(&meta, &tasks, texts);
     settings.compactions(&tasks);
     if let Some(history) = &history {
-        // A thread that is given a history sends its context anew.
-        let held = compactions::context(&json!({"replacement_history": history}));
-        let injected = held
-            .into_iter()
-            .map(|message| (first.place, message))
-            .collect();
-        let supplied = Task {
-            injected,
-            ..Task::default()
-        };
-        settings.injected(&supplied, texts);
+        settings.injected(&context_of(history, first.place), texts);
     }
     let mut steps = Steps {
         texts,
@@ -206,6 +196,15 @@ pub fn import(path: &Path, mode: Mode, texts: &Texts) -> Result<Imported, Import
     let yaml = write::yaml(&head.comments(&left_out), &head.scenario(steps));
     checked(&yaml, first.place)?;
     Ok(Imported { yaml, left_out })
+}
+
+/// The context that a supplied history holds: a thread that is given one sends it anew.
+fn context_of(history: &[Value], place: Place) -> Task {
+    let held = compactions::context(&json!({"replacement_history": history}));
+    Task {
+        injected: held.into_iter().map(|message| (place, message)).collect(),
+        ..Task::default()
+    }
 }
 
 /// A stretch that was looked at.
