@@ -42,6 +42,7 @@ pub mod driver;
 mod fixture;
 pub mod fuzz;
 pub mod golden;
+pub mod import;
 pub mod mask;
 pub mod perturb;
 pub mod recording;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use harness::cli::context::Context;
 use harness::cli::{
-    Exit, bless, calibrate, check, diff, doctor, fuzz_history, lint, list, new, perturb, review,
-    schema, show, shrink,
+    Exit, bless, calibrate, check, diff, doctor, fuzz_history, import, lint, list, new, perturb,
+    review, schema, show, shrink,
 };
 
 #[global_allocator]
@@ -55,6 +55,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Makes a scenario as small as it can be while it still shows something.
     Shrink(shrink::ShrinkArgs),
+    /// Makes a scenario that reproduces a recorded rollout.
+    Import(import::ImportArgs),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => return finish(&calibrate::run(args)),
         Command::Doctor(args) => return finish(&doctor::run(args)),
         Command::Shrink(args) => return finish(&shrink::run(args)),
+        Command::Import(args) => return finish(&import::run(args)),
         Command::Check(_)
         | Command::Diff(_)
         | Command::Show(_)
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
             | Command::Schema(_)
             | Command::Calibrate(_)
             | Command::Doctor(_)
+            | Command::Import(_)
             | Command::Shrink(_) => Exit::OK,
         },
     };

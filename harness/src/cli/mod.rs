@@ -9,6 +9,7 @@ pub mod context;
 pub mod diff;
 pub mod doctor;
 pub mod fuzz_history;
+pub mod import;
 pub mod lint;
 pub mod list;
 pub mod new;

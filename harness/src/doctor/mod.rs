@@ -28,7 +28,7 @@ pub mod report;
 pub mod resume;
 pub mod session;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod text;
 pub mod turns;
 

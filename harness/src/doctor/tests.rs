@@ -2,7 +2,7 @@
 //! trips its own, and no damage at all makes it panic.
 
 mod damage;
-mod suite;
+pub(crate) mod suite;
 
 use std::fmt::Write as _;
 

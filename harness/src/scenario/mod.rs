@@ -24,6 +24,7 @@ mod texts;
 pub(crate) mod tree;
 mod validate;
 pub mod values;
+pub mod write;
 
 #[cfg(test)]
 mod tests;

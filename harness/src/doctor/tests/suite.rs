@@ -115,6 +115,15 @@ async fn what_the_engine_writes_has_no_error() {
 /// compared: a mask has another length than what it stands for.
 #[test]
 fn what_the_real_binaries_write_has_no_error() {
+    let mut found = Unplanted::default();
+    for (version, id, text) in golden_rollouts() {
+        found.look(&id, version, "golden.jsonl", text.as_bytes());
+    }
+    found.judge(1000);
+}
+
+/// Version, scenario and text of every rollout that a golden holds.
+pub(crate) fn golden_rollouts() -> Vec<(&'static str, String, String)> {
     let suite = suite();
     let scratch = tempfile::tempdir().expect("a folder");
     let gate = Gate::open(
@@ -123,7 +132,7 @@ fn what_the_real_binaries_write_has_no_error() {
         Box::new(|_| Vec::new()),
     );
     let gate = gate.expect("the goldens");
-    let mut found = Unplanted::default();
+    let mut found = Vec::new();
     for (index, version) in VERSIONS.iter().enumerate() {
         let real = semver::Version::parse(version.real).expect("a version");
         for file in suite.files.iter().filter(|file| !file.is_canary()) {
@@ -139,12 +148,11 @@ fn what_the_real_binaries_write_has_no_error() {
                     let line = unfolded(record).to_string();
                     unmasked(&line, version.real) + "\n"
                 });
-                let text: String = lines.collect();
-                found.look(&file.id, version.real, "golden.jsonl", text.as_bytes());
+                found.push((version.real, file.id.clone(), lines.collect()));
             }
         }
     }
-    found.judge(1000);
+    found
 }
 
 /// A golden's record with texts in the place of those that it shortens.
