@@ -142,6 +142,32 @@ pub trait RolloutStore {
     fn append(&self, line: &str);
 }
 
+/// Bytes that can be read anywhere: a rollout file, or a copy of one in memory.
+pub trait ReadAt {
+    /// How many there are. What is appended later is not looked at.
+    fn bytes(&self) -> std::io::Result<u64>;
+    /// Fills the buffer with the bytes from `offset` on; fewer than it holds are an error.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()>;
+}
+
+impl ReadAt for Vec<u8> {
+    fn bytes(&self) -> std::io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let end = start.saturating_add(buffer.len());
+        match self.get(start..end) {
+            Some(bytes) => {
+                buffer.copy_from_slice(bytes);
+                Ok(())
+            }
+            None => Err(std::io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
 /// The time of the run.
 pub trait Clock {
     /// Milliseconds since the epoch.

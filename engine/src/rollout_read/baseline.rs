@@ -5,102 +5,128 @@
 
 use serde_json::{Map, Value};
 
-use super::records::{Record, TurnContext};
-use super::segments::Standing;
+use super::Need;
+use super::scan::{Standing, Waiting};
 use crate::profile::Profile;
 use crate::session::Baseline;
+use crate::settings::Permissions;
 
-/// The model of the newest turn of the user, or of a turn that compacted.
-pub(super) fn model<'a>(
-    records: &[Record<'a>],
-    standings: &[Standing],
-    profile: &Profile,
-) -> Option<&'a str> {
-    let mut known = records.iter().zip(standings).rev();
-    known.find_map(|(record, standing)| match record {
-        Record::TurnContext(context) => {
-            let counts =
-                standing.by_user || (standing.compacted && !profile.baseline_needs_user_turn);
-            (holds(standing) && counts).then_some(context.model)
-        }
-        _ => None,
-    })
+/// What was told, from the newest record on.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Model of the newest turn of the user, or of a turn that compacted.
+    model: Option<String>,
+    context: Context,
+    /// A segment whose checkpoints stand before a context that was looked at.
+    passed: Option<usize>,
+    /// Surviving world states, newest first.
+    states: Vec<(bool, Map<String, Value>)>,
+    /// The newest whole one is found, or the installed checkpoint.
+    states_end: bool,
 }
 
-/// The baseline; `behind` is the first record behind the installed checkpoint.
-pub(super) fn read(
-    records: &[Record<'_>],
-    standings: &[Standing],
-    behind: usize,
-    profile: &Profile,
-) -> Option<Baseline> {
-    let context = turn_context(records, standings, profile)?;
-    Some(Baseline {
-        permissions: context.permissions.clone(),
-        state: world_state(&records[behind..], &standings[behind..]),
-    })
+/// The turn context that says what the model was told.
+#[derive(Debug, Default)]
+enum Context {
+    #[default]
+    Sought,
+    Found(Permissions),
+    /// A checkpoint stands behind the newest one.
+    TakenBack,
 }
 
-/// The newest turn context that says what the model was told; a checkpoint behind it takes it back.
-fn turn_context<'r, 'a>(
-    records: &'r [Record<'a>],
-    standings: &[Standing],
-    profile: &Profile,
-) -> Option<&'r TurnContext<'a>> {
-    let mut passed = None;
-    for (record, standing) in records.iter().zip(standings).rev() {
-        if passed == Some(standing.segment) {
-            continue;
-        }
+impl Told {
+    /// Takes the next older record that stood in a segment.
+    pub(super) fn take(&mut self, record: &Waiting, standing: Standing, profile: &Profile) {
         match record {
-            Record::TurnContext(context) if holds(standing) => {
-                if decides(standing, profile) {
-                    return Some(context);
+            Waiting::TurnContext {
+                fits,
+                model,
+                permissions,
+            } => {
+                let holds = standing.survives && *fits;
+                let by_compaction = standing.compacted && !profile.baseline_needs_user_turn;
+                if holds && self.model.is_none() && (standing.by_user || by_compaction) {
+                    self.model = Some(model.clone());
                 }
-                // Nor does a checkpoint count that stands before this context in its turn.
-                passed = Some(standing.segment);
+                if holds && self.seeks(standing) {
+                    let decides = standing.by_user || !profile.baseline_needs_user_turn;
+                    if decides {
+                        self.context = Context::Found(permissions.clone());
+                    } else {
+                        self.passed = Some(standing.segment);
+                    }
+                }
             }
-            Record::Checkpoint(_)
-                if standing.survives || !profile.skips_rolled_back_checkpoints =>
-            {
-                return None;
+            Waiting::Checkpoint(_) => {
+                let counts = standing.survives || !profile.skips_rolled_back_checkpoints;
+                if counts && self.seeks(standing) {
+                    self.context = Context::TakenBack;
+                }
             }
-            _ => {}
+            Waiting::WorldState { full, state } => {
+                if standing.survives && !self.states_end {
+                    self.states.push((*full, state.clone()));
+                    self.states_end = *full;
+                }
+            }
         }
     }
-    None
-}
 
-/// Whether a turn context survives and is that of its turn.
-fn holds(standing: &Standing) -> bool {
-    standing.survives && standing.fits
-}
+    fn seeks(&self, standing: Standing) -> bool {
+        matches!(self.context, Context::Sought) && self.passed != Some(standing.segment)
+    }
 
-fn decides(standing: &Standing, profile: &Profile) -> bool {
-    standing.by_user || !profile.baseline_needs_user_turn
-}
+    /// The installed checkpoint is reached: what the world was before it does not count.
+    pub(super) fn installed(&mut self) {
+        self.states_end = true;
+    }
 
-/// The world state: the newest whole one and the patches behind it. Patches of nothing say nothing.
-fn world_state(records: &[Record<'_>], standings: &[Standing]) -> Map<String, Value> {
-    let mut merged: Option<Map<String, Value>> = None;
-    for (record, standing) in records.iter().zip(standings) {
-        let Record::WorldState { full, state } = record else {
-            continue;
+    /// Whether older world states matter.
+    pub(super) fn wants_state(&self) -> bool {
+        !self.states_end && !matches!(self.context, Context::TakenBack)
+    }
+
+    pub(super) fn needs(&self) -> Vec<Need> {
+        let mut needs = Vec::new();
+        match self.context {
+            Context::Sought => needs.push(Need::TurnContext),
+            Context::Found(_) if !self.states_end => needs.push(Need::WorldState),
+            Context::Found(_) | Context::TakenBack => {}
+        }
+        if self.model.is_none() {
+            needs.push(Need::Model);
+        }
+        needs
+    }
+
+    /// The model and the baseline.
+    pub(super) fn told(self) -> (Option<String>, Option<Baseline>) {
+        let baseline = match self.context {
+            Context::Found(permissions) => Some(Baseline {
+                permissions,
+                state: merged(self.states),
+            }),
+            Context::Sought | Context::TakenBack => None,
         };
-        if !standing.survives {
-            continue;
-        }
-        if *full {
-            merged = Some((*state).clone());
-        } else if let Some(known) = &mut merged {
-            merge(known, state);
-        }
+        (self.model, baseline)
     }
-    merged.unwrap_or_default()
+}
+
+/// The newest whole world state and the patches behind it. Patches of nothing say nothing.
+fn merged(states: Vec<(bool, Map<String, Value>)>) -> Map<String, Value> {
+    let mut oldest_first = states.into_iter().rev();
+    let Some((true, mut known)) = oldest_first.next() else {
+        return Map::new();
+    };
+    for (_, patch) in oldest_first {
+        merge(&mut known, &patch);
+    }
+    known
 }
 
 /// A JSON merge patch (RFC 7396).
-fn merge(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
+pub(super) fn merge(target: &mut Map<String, Value>, patch: &Map<String, Value>) {
     for (key, value) in patch {
         match value {
             Value::Null => {

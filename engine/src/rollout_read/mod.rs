@@ -1,31 +1,47 @@
 //! From rollout lines back to the state of a thread.
 //!
-//! The way of a read: lines become records (`records.rs`), records stand in turns that survive or
-//! were rolled back (`segments.rs`), the newest checkpoint and what follows it give the history
-//! (`rebuild.rs`, `rollback.rs`), and the newest turn context with the world state says what the
-//! model was told (`baseline.rs`). What is counted, such as usage and sequences, is read of all
-//! records, also of those that were rolled back.
+//! A thread is read from its end, and no further than it has to be:
+//!
+//! ```text
+//! Lines (lines.rs, blocks.rs) ─ newest first ─► Record (records.rs) ─► Scan (scan.rs)
+//!     ├─ which turns survive, where the replay begins       scan.rs
+//!     ├─ what the model was last told                       baseline.rs
+//!     ├─ the window                                         windows.rs
+//!     └─ usage, settings, sequences, retained texts         counted.rs
+//!   until nothing is missing; then from the checkpoint on, oldest first ─► Rebuilt (rebuild.rs)
+//! ```
+//!
+//! In a file as the binaries write it that is the newest checkpoint, the rest of its turn and what
+//! follows. Where something stands further back the reading goes on, at worst to the first line, and
+//! [`Reach`] says for what. Of the records before the checkpoint nothing is kept but what is sought.
 
 mod baseline;
+mod blocks;
+mod counted;
+mod lines;
 mod rebuild;
 mod records;
 mod rollback;
-mod segments;
+mod scan;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 use std::fmt;
+use std::io;
 
 use serde_json::Value;
 
-use self::rebuild::Start;
-use self::records::{Checkpoint, Record};
-use self::segments::Standing;
+pub use self::blocks::BLOCK_BYTES;
+pub use self::lines::{Part, Place};
+
+use self::lines::{InFiles, InMemory, Lines};
+use self::rebuild::Rebuilt;
+use self::records::Record;
+use self::scan::Scan;
 use crate::context;
 use crate::history::History;
-use crate::items::Item;
-use crate::permissions;
 use crate::profile::Profile;
 use crate::rollout::TokenInfo;
 use crate::session::{Baseline, Counters, RetainedTexts, Window};
@@ -41,6 +57,10 @@ pub enum Unreadable {
     NoMeta,
     /// The release does not know paginated threads.
     Paginated,
+    /// The newest record of a paginated thread has no ordinal to go on from.
+    NoOrdinal,
+    /// The file could not be read.
+    Io(io::ErrorKind),
 }
 
 impl fmt::Display for Unreadable {
@@ -49,11 +69,90 @@ impl fmt::Display for Unreadable {
             Self::Empty => "is empty",
             Self::NoMeta => "does not start with session metadata",
             Self::Paginated => "paginated_threads is not supported yet",
+            Self::NoOrdinal => "ends with a record that is missing an ordinal",
+            Self::Io(kind) => return write!(f, "could not be read: {kind}"),
         })
     }
 }
 
 impl std::error::Error for Unreadable {}
+
+impl From<io::Error> for Unreadable {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error.kind())
+    }
+}
+
+/// What had to be asked of records before the turn of the newest surviving checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    /// No checkpoint says what the history was replaced with.
+    Checkpoint,
+    /// Those that do were rolled back (0.144).
+    RolledBackCheckpoint,
+    /// Number or id of the window.
+    Window,
+    /// The turn context that says what the model was told.
+    TurnContext,
+    /// A whole world state.
+    WorldState,
+    /// The model of the newest turn of the user.
+    Model,
+    /// Token numbers of the thread.
+    TokenInfo,
+    /// Usage of the thread.
+    ThreadUsage,
+    /// Settings of the thread.
+    Settings,
+    /// Sequences of the items.
+    Sequences,
+    /// Order of the inputs.
+    Order,
+    /// Texts that are retained.
+    RetainedTexts,
+}
+
+impl Need {
+    /// What is missing, in words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Checkpoint => "no checkpoint with a replacement history",
+            Self::RolledBackCheckpoint => "the checkpoints were rolled back",
+            Self::Window => "number or id of the window",
+            Self::TurnContext => "a turn context",
+            Self::WorldState => "a whole world state",
+            Self::Model => "the model of the newest turn",
+            Self::TokenInfo => "token numbers",
+            Self::ThreadUsage => "usage of the thread",
+            Self::Settings => "settings of the thread",
+            Self::Sequences => "sequences of the items",
+            Self::Order => "order of the inputs",
+            Self::RetainedTexts => "retained texts",
+        }
+    }
+}
+
+/// How far back a thread was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reach {
+    /// The oldest record that was looked at.
+    pub from: Place,
+    /// Bytes from there to the end.
+    pub bytes: u64,
+    /// It is the first record of the thread.
+    pub whole: bool,
+    /// For what it went on behind the turn of the newest surviving checkpoint.
+    pub needs: Vec<Need>,
+}
+
+/// A thread, and how far back it had to be read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// The thread.
+    pub found: Found,
+    /// How far back.
+    pub reach: Reach,
+}
 
 /// What the lines say of a thread.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,46 +199,126 @@ pub struct Found {
     pub applied: Option<Value>,
     /// What the model was told; `None` where it has to be told everything.
     pub baseline: Option<Baseline>,
-    /// Next ordinal.
-    pub next_ordinal: u64,
+    /// Next ordinal; `None` in a thread without ordinals.
+    pub next_ordinal: Option<u64>,
 }
 
 /// Reads a thread from its lines; outputs are cut by the policy in force.
 pub fn read(lines: &[Value], profile: &Profile, policy: Truncation) -> Result<Found, Unreadable> {
-    let parsed = |line| Record::of(line, profile);
-    let records: Vec<Record<'_>> = lines.iter().filter_map(parsed).collect();
-    let meta = match records.first() {
-        Some(Record::Meta(meta)) => *meta,
-        Some(_) => return Err(Unreadable::NoMeta),
-        None => return Err(Unreadable::Empty),
+    reading(&mut InMemory::new(lines), profile, policy).map(|reading| reading.found)
+}
+
+/// Reads a thread from its files, the oldest first, in blocks of so many bytes.
+pub fn read_files(
+    parts: &[Part],
+    block_bytes: usize,
+    profile: &Profile,
+    policy: Truncation,
+) -> Result<Reading, Unreadable> {
+    reading(&mut InFiles::new(parts, block_bytes), profile, policy)
+}
+
+fn reading(
+    lines: &mut dyn Lines,
+    profile: &Profile,
+    policy: Truncation,
+) -> Result<Reading, Unreadable> {
+    let (_, meta) = first(lines, lines.newest_part(), profile)?.ok_or(Unreadable::Empty)?;
+    let Some(Record::Meta(meta)) = Record::of(&meta, profile) else {
+        return Err(Unreadable::NoMeta);
     };
-    if meta["history_mode"] == "paginated" && !profile.usage_records {
+    let paginated = meta["history_mode"] == "paginated";
+    if paginated && !profile.usage_records {
         return Err(Unreadable::Paginated);
     }
-    let standings = segments::standings(&records, profile);
-    let start = Start::of(&records, &standings, profile);
-    let rebuilt = rebuild::replay(&records, start, policy, profile);
-    let behind = start.installed.map_or(0, |index| index + 1);
-    let model = baseline::model(&records, &standings, profile);
+    let oldest = first(lines, Place::default(), profile)?.map_or_else(Place::default, |(at, _)| at);
     let mut found = Found::of(meta);
+    let (scan, reach, newest) = scan(lines, oldest, profile)?;
+    if paginated {
+        let last = newest.and_then(|line| line["ordinal"].as_u64());
+        found.next_ordinal = Some(last.ok_or(Unreadable::NoOrdinal)?.saturating_add(1));
+    }
+    let (from, behind) = scan.start.replay();
+    let mut rebuilt = Rebuilt {
+        summarised_anew: scan.start.summarised_before(),
+        ..Rebuilt::default()
+    };
+    lines.from(from, &mut |place, line| {
+        if !(behind && place == from)
+            && let Some(record) = Record::of(line, profile)
+        {
+            rebuilt.take(record, policy, profile);
+        }
+        false
+    })?;
     found.history = rebuilt.history;
     found.uncounted = rebuilt.uncounted;
-    if !rebuilt.summarised_anew {
-        found.baseline = baseline::read(&records, &standings, behind, profile);
-    }
-    found.model = model.map(str::to_owned);
-    found.windows(&records, &standings, profile);
-    let ordinal = |line: &Value| line["ordinal"].as_u64();
-    found.next_ordinal = lines
-        .iter()
-        .rev()
-        .find_map(ordinal)
-        .map_or(0, |last| last.saturating_add(1));
-    for record in &records {
-        found.count(record, profile);
-    }
+    let (model, baseline) = scan.told.told();
+    found.baseline = baseline.filter(|_| !rebuilt.summarised_anew);
+    found.model = model;
+    found.window = scan.windows.window(&found.first_window);
+    scan.counted.into_found(&mut found);
     found.told_model = found.announced_model().or(found.model.clone());
-    Ok(found)
+    Ok(Reading { found, reach })
+}
+
+/// The first record from a place on.
+fn first(
+    lines: &dyn Lines,
+    from: Place,
+    profile: &Profile,
+) -> Result<Option<(Place, Value)>, Unreadable> {
+    let mut first = None;
+    lines.from(from, &mut |place, line| {
+        if Record::of(line, profile).is_some() {
+            first = Some((place, line.clone()));
+        }
+        first.is_some()
+    })?;
+    Ok(first)
+}
+
+/// Reads back until nothing is missing; gives the newest line that is a record, too.
+fn scan<'p>(
+    lines: &mut dyn Lines,
+    oldest: Place,
+    profile: &'p Profile,
+) -> Result<(Scan<'p>, Reach, Option<Value>), Unreadable> {
+    let mut scan = Scan::new(profile);
+    let mut newest = None;
+    let mut needs = None;
+    let mut from = oldest;
+    while let Some((place, line)) = lines.before()? {
+        let Some(record) = Record::of(&line, profile) else {
+            continue;
+        };
+        from = place;
+        let ends = scan.take(place, &record, place == oldest);
+        if newest.is_none() {
+            newest = Some(line);
+        }
+        if place == oldest {
+            break;
+        }
+        if ends && scan.start.may_suffice() {
+            let open = scan.needs();
+            if open.is_empty() {
+                break;
+            }
+            needs.get_or_insert(open);
+        }
+    }
+    let whole = from == oldest;
+    let mut needs = needs.unwrap_or_default();
+    needs.extend(scan.start.need().filter(|_| whole));
+    needs.sort_unstable();
+    let reach = Reach {
+        from,
+        bytes: lines.bytes_from(from),
+        whole,
+        needs,
+    };
+    Ok((scan, reach, newest))
 }
 
 impl Found {
@@ -177,30 +356,8 @@ impl Found {
             service_tier: None,
             applied: None,
             baseline: None,
-            next_ordinal: 0,
+            next_ordinal: None,
         }
-    }
-
-    /// The window in force: its number is that of the newest checkpoint that says one, and without
-    /// any the number of checkpoints.
-    fn windows(&mut self, records: &[Record<'_>], standings: &[Standing], profile: &Profile) {
-        let mut opened = 0;
-        let mut said = None;
-        for (record, standing) in records.iter().zip(standings) {
-            let Record::Checkpoint(checkpoint) = record else {
-                continue;
-            };
-            if !standing.survives && profile.skips_rolled_back_checkpoints {
-                continue;
-            }
-            opened += 1;
-            said = checkpoint.window_number.or(said);
-            if let Some(id) = checkpoint.window_id {
-                id.clone_into(&mut self.window.id);
-                self.window.previous = checkpoint.previous_window_id.map(str::to_owned);
-            }
-        }
-        self.window.number = said.unwrap_or(opened);
     }
 
     /// The model of the world state, where the history shows that a model was announced: a change
@@ -209,94 +366,5 @@ impl Found {
         let told = self.baseline.as_ref()?.state.get("model")?.as_str()?;
         let announced = self.history.items().iter().any(context::announces_model);
         announced.then(|| told.to_owned())
-    }
-
-    /// Takes from a record what counts whatever became of its turn.
-    fn count(&mut self, record: &Record<'_>, profile: &Profile) {
-        match record {
-            Record::Item(item) => self.count_item(item, profile),
-            Record::Checkpoint(checkpoint) => self.count_checkpoint(checkpoint),
-            Record::TurnContext(context) => {
-                self.effort = context.effort.map(str::to_owned);
-            }
-            Record::Usage(payload) => {
-                self.thread_usage = usage(&payload["thread_token_usage"]);
-            }
-            Record::Event(event) => self.event(event, profile),
-            Record::Meta(_)
-            | Record::WorldState { .. }
-            | Record::TurnStarted(_)
-            | Record::TurnEnded(_)
-            | Record::RolledBack(_)
-            | Record::Other => {}
-        }
-    }
-
-    fn count_item(&mut self, item: &Item, profile: &Profile) {
-        self.counters.history += 1;
-        if profile.sequences {
-            self.counters.history = item.meta.history_sequence.max(self.counters.history);
-            self.counters.sampled = item.meta.sampled_through.max(self.counters.sampled);
-        }
-        if let Some(order) = item.meta.user_input_order {
-            self.counters.order = self.counters.order.max(order.saturating_add(1));
-        }
-        if let (Some(order), Some(source)) = (item.meta.user_input_order, &item.meta.retained) {
-            self.retained.push(order, source.clone());
-        }
-    }
-
-    fn count_checkpoint(&mut self, checkpoint: &Checkpoint<'_>) {
-        let kept = checkpoint.replacement.iter().flatten();
-        let newest = kept.map(|item| item.meta.history_sequence).max();
-        self.counters.history = self.counters.history.max(newest.unwrap_or(0));
-    }
-
-    fn event(&mut self, event: &Value, profile: &Profile) {
-        match event["type"].as_str() {
-            Some("token_count") if event["info"].is_object() => {
-                let info = &event["info"];
-                self.info = Some(TokenInfo {
-                    total: usage(&info["total_token_usage"]),
-                    window: info["model_context_window"].as_i64(),
-                    last: usage(&info["last_token_usage"]),
-                    includes_reasoning: info["last_usage_includes_reasoning"].as_bool(),
-                });
-            }
-            Some("thread_settings_applied") => {
-                self.settings(&event["thread_settings"], profile);
-                self.applied = profile.restores_thread_settings.then(|| (*event).clone());
-            }
-            _ => {}
-        }
-    }
-
-    /// Settings of the thread as they were last applied; 0.144 takes the folder of `session_meta`
-    /// and the permissions of the config (history.md §9).
-    fn settings(&mut self, applied: &Value, profile: &Profile) {
-        let text = |key: &str| applied[key].as_str().map(str::to_owned);
-        self.effort = text("reasoning_effort");
-        self.given_model = text("model").or(self.given_model.take());
-        if !profile.restores_thread_settings {
-            return;
-        }
-        self.service_tier = text("service_tier");
-        self.cwd = text("cwd").or(self.cwd.take());
-        self.approval = text("approval_policy").or(self.approval.take());
-        // A sandbox that writes the workspace is that of the config again.
-        self.sandbox =
-            permissions::recorded_sandbox(&applied["permission_profile"]).map(str::to_owned);
-    }
-}
-
-fn usage(record: &Value) -> Usage {
-    let number = |key: &str| record[key].as_i64().unwrap_or(0);
-    Usage {
-        input: number("input_tokens"),
-        cached: number("cached_input_tokens"),
-        cache_write: number("cache_write_input_tokens"),
-        output: number("output_tokens"),
-        reasoning: number("reasoning_output_tokens"),
-        total: number("total_tokens"),
     }
 }

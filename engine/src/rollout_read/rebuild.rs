@@ -4,7 +4,6 @@ use serde_json::json;
 
 use super::records::{Checkpoint, Record};
 use super::rollback;
-use super::segments::Standing;
 use crate::compaction::replacement::kept_user_texts;
 use crate::history::{History, admit};
 use crate::images;
@@ -15,46 +14,8 @@ use crate::settings::Truncation;
 /// Stands for the summary of a checkpoint that has none.
 const NO_SUMMARY: &str = "(no summary available)";
 
-/// Where a replay begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Start {
-    /// The checkpoint that is installed.
-    pub(super) installed: Option<usize>,
-    /// First record that is replayed.
-    from: usize,
-}
-
-impl Start {
-    /// Looks for the newest checkpoint with a replacement.
-    ///
-    /// 0.144 passes over those that were rolled back, and still replays nothing before the oldest
-    /// that it came by: behind such a checkpoint the thread has lost its history (history.md §4).
-    pub(super) fn of(records: &[Record<'_>], standings: &[Standing], profile: &Profile) -> Self {
-        let mut start = Self {
-            installed: None,
-            from: 0,
-        };
-        let mut seen = None;
-        for (index, record) in records.iter().enumerate().rev() {
-            if !matches!(record, Record::Checkpoint(found) if found.replacement.is_some()) {
-                continue;
-            }
-            let standing = standings[index];
-            // Of the checkpoints of one turn the newest counts.
-            if seen.replace(standing.segment) != Some(standing.segment) {
-                start.from = index + 1;
-            }
-            if standing.survives || !profile.skips_rolled_back_checkpoints {
-                start.installed = Some(index);
-                break;
-            }
-        }
-        start
-    }
-}
-
-/// A history that was put together again.
-#[derive(Debug, Clone, PartialEq)]
+/// A history that is put together again.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Rebuilt {
     pub(super) history: History,
     /// A checkpoint without a replacement was among the records.
@@ -63,32 +24,21 @@ pub(super) struct Rebuilt {
     pub(super) uncounted: bool,
 }
 
-/// Replays the records.
-pub(super) fn replay(
-    records: &[Record<'_>],
-    start: Start,
-    policy: Truncation,
-    profile: &Profile,
-) -> Rebuilt {
-    let mut rebuilt = Rebuilt {
-        history: History::default(),
-        summarised_anew: false,
-        uncounted: false,
-    };
-    let installed = start.installed.map(|index| &records[index]);
-    for record in installed.into_iter().chain(&records[start.from..]) {
+impl Rebuilt {
+    /// Replays the next record.
+    pub(super) fn take(&mut self, record: Record<'_>, policy: Truncation, profile: &Profile) {
         match record {
             Record::Item(item) => {
-                let mut item = Item::clone(item);
+                let mut item = *item;
                 admit(&mut item, policy, profile);
-                rebuilt.history.push(item);
+                self.history.push(item);
             }
-            Record::Checkpoint(checkpoint) => rebuilt.install(checkpoint, profile),
-            Record::RolledBack(turns) => rollback::cut(&mut rebuilt.history, *turns, profile),
+            Record::Checkpoint(checkpoint) => self.install(checkpoint, profile),
+            Record::RolledBack(turns) => rollback::cut(&mut self.history, turns, profile),
             Record::Event(event) if event["type"] == "token_count" => {
                 if event["info"].is_object() {
-                    rebuilt.history.mark_covered();
-                    rebuilt.uncounted = false;
+                    self.history.mark_covered();
+                    self.uncounted = false;
                 }
             }
             Record::Meta(_)
@@ -101,20 +51,16 @@ pub(super) fn replay(
             | Record::Other => {}
         }
     }
-    rebuilt
-}
 
-impl Rebuilt {
-    fn install(&mut self, checkpoint: &Checkpoint<'_>, profile: &Profile) {
-        let kept = if let Some(replacement) = &checkpoint.replacement {
-            let mut kept = replacement.clone();
+    fn install(&mut self, checkpoint: Checkpoint<'_>, profile: &Profile) {
+        let kept = if let Some(mut kept) = checkpoint.replacement {
             for item in &mut kept {
                 images::prepare(item);
             }
             kept
         } else {
             self.summarised_anew = true;
-            let mut kept = kept_user_texts(self.history.items(), profile);
+            let mut kept: Vec<Item> = kept_user_texts(self.history.items(), profile);
             let text = match checkpoint.message {
                 "" => NO_SUMMARY,
                 message => message,

@@ -53,6 +53,8 @@ pub(super) struct Checkpoint<'a> {
     pub(super) window_id: Option<&'a str>,
     /// Id of the window before.
     pub(super) previous_window_id: Option<&'a str>,
+    /// Texts that were retained then.
+    pub(super) retained_context: Option<&'a Value>,
 }
 
 /// What a turn was run with.
@@ -136,6 +138,7 @@ impl<'a> Checkpoint<'a> {
             window_number,
             window_id: window_id.as_str(),
             previous_window_id: payload["previous_window_id"].as_str(),
+            retained_context: payload.get("retained_context").filter(|it| it.is_object()),
         })
     }
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::items::{Item, Meta, Retained};
+use crate::truncate;
 
 /// Takes over what the record says beside the item.
 pub(super) fn read(item: &mut Item, payload: &Value, metadata: &Value) {
@@ -38,6 +39,6 @@ fn retained(source: &Value, item: &Item) -> Option<Retained> {
             "assistant"
         },
         complete: source["complete"] == Value::Bool(true),
-        text: item.texts().concat(),
+        text: truncate::retained(&item.texts().join("\n")),
     })
 }

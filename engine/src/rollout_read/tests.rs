@@ -1,6 +1,9 @@
 //! Unit tests of the rules of the reader. Where a test names no source it is a case that was put to
 //! the binaries 0.144.6, 0.164.0 and 0.171.0 as an edited rollout.
 
+mod reference;
+mod streamed;
+
 use serde_json::{Value, json};
 
 use super::{Found, Unreadable, read};
@@ -608,6 +611,7 @@ fn a_file_that_is_no_thread_says_why() {
     };
     let mut paginated = meta();
     paginated["payload"]["history_mode"] = json!("paginated");
+    paginated["ordinal"] = json!(0);
     for version in ALL {
         assert_eq!(why(version, &[]), Unreadable::Empty);
         assert_eq!(

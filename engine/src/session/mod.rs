@@ -93,7 +93,7 @@ pub struct RetainedTexts {
 }
 
 /// Texts of one role that are retained (0.164+).
-const RETAINED_TEXTS_MAX: usize = 8;
+pub(crate) const RETAINED_TEXTS_MAX: usize = 8;
 
 impl RetainedTexts {
     /// Retains a text; the oldest of its role goes when there are too many.

@@ -10,22 +10,21 @@ use crate::events::Event;
 use crate::ports::Ports;
 use crate::profile::Profile;
 use crate::rollout::{self, Recorder};
-use crate::rollout_read::Unreadable;
+use crate::rollout_read::Found;
 use crate::settings::{Model, Settings};
 use crate::texts::{RESUMED_ADVICE, RESUMED_MODEL, RESUMED_REASON, TIER_LEFT_OUT, TIER_UNKNOWN};
 use crate::tokens::Usage;
 
 impl Session {
-    /// A thread rebuilt from its rollout lines; new lines go to the store of `ports`. It goes on with
+    /// A thread that was read from its rollout; new lines go to the store of `ports`. It goes on with
     /// the model that it was last given, if that is `known`.
     pub fn resume(
         profile: Profile,
         mut settings: Settings,
         ports: Ports,
-        lines: &[Value],
+        found: Found,
         known: &[Model],
-    ) -> Result<Self, Unreadable> {
-        let found = crate::rollout_read::read(lines, &profile, settings.truncation())?;
+    ) -> Self {
         let wanted = found.given_model.as_ref().or(found.model.as_ref());
         if let Some(model) = known.iter().find(|model| Some(&model.slug) == wanted) {
             settings.model = model.clone();
@@ -82,11 +81,10 @@ impl Session {
         session.previous_model = found.model.map(named);
         session.told_model = found.told_model.map(named);
         session.baseline = found.baseline;
-        let ordinal = session.recorder.paginated().then_some(found.next_ordinal);
         session.recorder = Recorder::new(
             Rc::clone(&session.ports.store),
             Rc::clone(&session.ports.clock),
-            ordinal,
+            found.next_ordinal,
         );
         let now = rollout::thread_settings(&session.settings, &session.profile, &session.thread);
         let applied = found
@@ -96,7 +94,7 @@ impl Session {
             session.record_settings();
         }
         session.report_usage();
-        Ok(session)
+        session
     }
 
     /// A thread that starts with supplied items.

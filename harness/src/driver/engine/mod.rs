@@ -18,6 +18,7 @@ use engine::change::Change;
 use engine::client_context::ClientContext;
 use engine::ports::Ports;
 use engine::profile::{Profile, Version};
+use engine::rollout_read;
 use engine::session::{Remarks, Session};
 use engine::settings::{Model, Scope, Settings, Tool, Truncation};
 use engine::turn::TurnEnd;
@@ -242,14 +243,11 @@ impl<'a> Run<'a> {
             ResumeStep::Id | ResumeStep::Path => {
                 let lines = self.files.lines();
                 let known: Vec<Model> = self.plan.models.iter().map(model).collect();
-                Session::resume(
-                    self.profile.clone(),
-                    self.settings.clone(),
-                    self.ports(),
-                    &lines,
-                    &known,
-                )
-                .map_err(|why| NoVerdict::NotSupported(format!("a rollout that {why}")))?
+                let found =
+                    rollout_read::read(&lines, &self.profile, self.settings.truncation())
+                        .map_err(|why| NoVerdict::NotSupported(format!("a rollout that {why}")))?;
+                let (profile, settings) = (self.profile.clone(), self.settings.clone());
+                Session::resume(profile, settings, self.ports(), found, &known)
             }
             ResumeStep::History(items) => {
                 self.files.open();

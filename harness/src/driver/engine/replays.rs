@@ -2,6 +2,7 @@
 //! binaries again.
 
 use engine::items::parse;
+use engine::rollout_read;
 use semver::Version as Release;
 use serde_json::{Value, json};
 
@@ -79,20 +80,16 @@ async fn replayed(case: &Case) -> Vec<Value> {
     run.step(&plan.steps[0]).await.expect("the first turn");
     let mut lines = run.files.lines();
     for (item, meta) in &case.items {
-        let mut line = json!({"type": "response_item", "payload": item});
+        let mut line = json!({"ordinal": lines.len(), "type": "response_item", "payload": item});
         if !meta.is_null() {
             line["metadata"] = meta.clone();
         }
         lines.push(line);
     }
-    let session = Session::resume(
-        run.profile.clone(),
-        run.settings.clone(),
-        run.ports(),
-        &lines,
-        &[],
-    )
-    .expect("a thread");
+    let found = rollout_read::read(&lines, &run.profile, run.settings.truncation());
+    let (profile, settings) = (run.profile.clone(), run.settings.clone());
+    let found = found.expect("a thread");
+    let session = Session::resume(profile, settings, run.ports(), found, &[]);
     run.install(session);
     run.step(&plan.steps[1]).await.expect("the second turn");
     let outcome = run.finish();

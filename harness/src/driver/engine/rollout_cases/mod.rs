@@ -5,7 +5,7 @@ mod short_forms;
 
 use engine::change::Change;
 use engine::profile::Profile;
-use engine::rollout_read::Unreadable;
+use engine::rollout_read::{self, Unreadable};
 use engine::settings::Settings;
 use semver::Version as Release;
 use serde_json::{Value, json};
@@ -108,7 +108,8 @@ async fn resumed(case: &Case, lines: &[Value]) -> Result<(Vec<Value>, u64), Unre
     let mut run = prepared(&case.version, &case.resumed, &plan);
     run.files.open();
     let (profile, settings) = (run.profile.clone(), run.settings.clone());
-    let mut session = Session::resume(profile, settings, run.ports(), lines, &[])?;
+    let found = rollout_read::read(lines, &profile, settings.truncation())?;
+    let mut session = Session::resume(profile, settings, run.ports(), found, &[]);
     session.update_settings(in_force(&case.resumed, &plan));
     run.install(session);
     run.step(&plan.steps[1]).await.expect("the turn");
