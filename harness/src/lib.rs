@@ -47,6 +47,7 @@ pub mod mask;
 pub mod perturb;
 pub mod recording;
 pub mod report;
+pub mod resume_bench;
 pub mod rollout_file;
 pub mod scenario;
 pub mod shrink;

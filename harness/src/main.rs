@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use harness::cli::context::Context;
 use harness::cli::{
-    Exit, bless, calibrate, check, diff, doctor, fuzz_history, import, lint, list, new, perturb,
-    review, schema, show, shrink,
+    Exit, bench_resume, bless, calibrate, check, diff, doctor, fuzz_history, import, lint, list,
+    new, perturb, review, schema, show, shrink,
 };
 
 #[global_allocator]
@@ -57,6 +57,9 @@ enum Command {
     Shrink(shrink::ShrinkArgs),
     /// Makes a scenario that reproduces a recorded rollout.
     Import(import::ImportArgs),
+    /// Measures the resume of a long rollout, for `cargo xtask bench resume`.
+    #[command(hide = true)]
+    BenchResume(bench_resume::BenchResumeArgs),
 }
 
 fn main() -> ExitCode {
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => return finish(&doctor::run(args)),
         Command::Shrink(args) => return finish(&shrink::run(args)),
         Command::Import(args) => return finish(&import::run(args)),
+        Command::BenchResume(args) => return finish(&bench_resume::run(args)),
         Command::Check(_)
         | Command::Diff(_)
         | Command::Show(_)
@@ -95,6 +99,7 @@ fn main() -> ExitCode {
             | Command::Calibrate(_)
             | Command::Doctor(_)
             | Command::Import(_)
+            | Command::BenchResume(_)
             | Command::Shrink(_) => Exit::OK,
         },
     };

@@ -4,6 +4,7 @@
 //! so that a person can run it alone, and counts what they report.
 
 mod bench;
+mod bench_resume;
 mod ci;
 mod mutants;
 mod run;
@@ -23,6 +24,9 @@ cargo xtask <task>
   bench suite [--json FILE] [--against FILE]
                          how long the suite takes on the engine's profiles and on one real version,
                          with ratios to an earlier FILE
+  bench resume [--json FILE]
+                         how long the resume of a rollout of 1 GiB takes whose newest checkpoint
+                         stands in its last megabyte: our reader against the newest real version
   mutants --sample N --seed S [--only PART]
                          changes the engine's history, compaction and token code N times and says
                          which change no scenario and no test notices (by hand; N builds of about
@@ -64,6 +68,8 @@ fn main() -> ExitCode {
                 ExitCode::from(2)
             }
         }
+        ["bench", "resume"] => bench_resume::run(None),
+        ["bench", "resume", "--json", file] => bench_resume::run(Some(file)),
         ["--help" | "-h" | "help"] => {
             crate::run::write(format_args!("{HELP}"));
             ExitCode::SUCCESS

@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 all hold, 1 findings, 2 usage or invalid scenario, 3 could not run.
 
+pub mod bench_resume;
 pub mod bless;
 pub mod calibrate;
 pub mod check;

@@ -12,6 +12,7 @@
 //! [`value::VALUES_OF_A_LINE_MAX`] values is not parsed. Nothing is written,
 //! and no defect ends the reading.
 
+pub mod bytes;
 pub mod condense;
 pub mod line;
 pub mod open;

@@ -16,6 +16,7 @@ mod pool;
 mod process;
 mod rpc;
 mod session;
+mod time_resume;
 mod turn;
 mod wire;
 
@@ -29,6 +30,7 @@ use crate::texts::Calibration;
 
 pub use self::calibrate::{calibrate, stored_calibrations};
 pub use self::home::{HOME_PATH_BYTES, INSTALLATION_ID, WORKSPACE_PATH_BYTES, slug};
+pub(crate) use self::time_resume::time_resume;
 
 /// Which binary.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -119,6 +119,11 @@ impl CodexProcess {
         matches!(self.child.lock().await.try_wait(), Ok(None))
     }
 
+    /// Its id.
+    pub(crate) fn pid(&self) -> Option<i32> {
+        self.pid.map(Pid::as_raw_pid)
+    }
+
     /// The end of standard error, for messages; empty if it said nothing.
     pub(crate) fn stderr_tail(&self) -> String {
         let tail = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);

@@ -35,8 +35,8 @@ pub(crate) enum RpcError {
     #[error("{method}: the process has ended")]
     Ended { method: String },
     /// No response in time.
-    #[error("{method}: no response within {} s", RESPONSE_MAX.as_secs())]
-    TimedOut { method: String },
+    #[error("{method}: no response within {seconds} s")]
+    TimedOut { method: String, seconds: u64 },
     /// The server refused.
     #[error("{method}: {message} ({code})")]
     Refused {
@@ -97,6 +97,16 @@ impl Rpc {
     /// Sends a request and waits for its result.
     #[tracing::instrument(name = "rpc", level = "debug", skip(self, params))]
     pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, RpcError> {
+        self.request_within(method, params, RESPONSE_MAX).await
+    }
+
+    /// The same with another limit.
+    pub(crate) async fn request_within(
+        &self,
+        method: &str,
+        params: Value,
+        limit: Duration,
+    ) -> Result<Value, RpcError> {
         let ended = || RpcError::Ended {
             method: method.to_owned(),
         };
@@ -117,13 +127,14 @@ impl Rpc {
         {
             return Err(ended());
         }
-        let response = match tokio::time::timeout(RESPONSE_MAX, receiver).await {
+        let response = match tokio::time::timeout(limit, receiver).await {
             Ok(Ok(response)) => response,
             Ok(Err(_)) => return Err(ended()),
             Err(_) => {
                 lock(&self.routes).pending.remove(&id);
                 return Err(RpcError::TimedOut {
                     method: method.to_owned(),
+                    seconds: limit.as_secs(),
                 });
             }
         };
