@@ -157,6 +157,8 @@ pub struct Profile {
     pub restores_thread_settings: bool,
     /// A resume writes the thread's settings (0.164).
     pub settings_at_resume: bool,
+    /// A fork that is resumed tells the client its usage at once.
+    pub tells_usage_of_resumed_forks: bool,
     /// A transport error names the URL (0.144).
     pub url_in_transport_errors: bool,
     /// An unexpected status has a code of its own (0.164+).
@@ -260,6 +262,7 @@ impl Profile {
             estimates_uncounted_checkpoints: false,
             restores_thread_settings: false,
             settings_at_resume: false,
+            tells_usage_of_resumed_forks: true,
             url_in_transport_errors: true,
             connection_failed_code: false,
             rate_limit_errors: false,
@@ -352,6 +355,7 @@ impl Profile {
             keeps_text_after_interrupted_pre_turn: true,
             turn_context_keys: &["cwd", "model", "approval_policy"],
             settings_at_resume: false,
+            tells_usage_of_resumed_forks: false,
             reads_full_window_of_400: true,
             anchors_without_id: true,
             names_deferred_tools: true,

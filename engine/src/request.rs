@@ -8,6 +8,7 @@ use crate::items::Item;
 use crate::permissions;
 use crate::ports::Request;
 use crate::profile::Profile;
+use crate::rollout::ForkedFrom;
 use crate::settings::{Implementation, Settings};
 use crate::tools::tools;
 
@@ -46,8 +47,10 @@ pub struct Addresses<'a> {
     pub window_number: u64,
     /// Id of the window.
     pub window_id: &'a str,
-    /// How the thread's history began: `new`, `cold_resume`, `supplied_history`.
+    /// How the thread's history began: `new`, `cold_resume`, `supplied_history`, `warm_fork`.
     pub history_initialization: &'a str,
+    /// The thread that this one was forked from.
+    pub forked_from: Option<&'a ForkedFrom>,
     /// Milliseconds since the epoch.
     pub turn_started_ms: u64,
     /// Item id of the base instructions.
@@ -215,9 +218,15 @@ fn turn_metadata(
     set("request_kind", json!(kind));
     if profile.wide_metadata {
         set("history_initialization", json!(at.history_initialization));
-        if in_turn {
-            set("root_turn_id", json!(at.turn));
+    }
+    if let Some(from) = at.forked_from {
+        set("forked_from_thread_id", json!(from.thread));
+        if let Some(ordinal) = from.ordinal {
+            set("forked_from_ordinal_exclusive", json!(ordinal));
         }
+    }
+    if profile.wide_metadata && in_turn {
+        set("root_turn_id", json!(at.turn));
     }
     set("sandbox", json!(permissions::sandbox_kind(settings)));
     if profile.wide_metadata {

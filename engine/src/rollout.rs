@@ -160,6 +160,35 @@ pub fn item_metadata(meta: &Meta, profile: &Profile) -> Value {
     Value::Object(map)
 }
 
+/// What a thread stands on that did not begin by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    /// The thread that it was forked from.
+    pub forked_from: Option<ForkedFrom>,
+    /// The records of another file that its file stands on.
+    pub base: Option<HistoryBase>,
+}
+
+/// The thread that a fork was taken from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForkedFrom {
+    /// Its id.
+    pub thread: String,
+    /// The first ordinal that the fork does not have; `None` where records were copied.
+    pub ordinal: Option<u64>,
+}
+
+/// Records before an ordinal of a thread's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryBase {
+    /// The thread.
+    pub thread: String,
+    /// The first ordinal that is not part of it.
+    pub end_ordinal: u64,
+    /// Bytes of the file before that record.
+    pub end_bytes: u64,
+}
+
 /// `session_meta`
 pub fn session_meta(
     settings: &Settings,
@@ -168,6 +197,7 @@ pub fn session_meta(
     window: &str,
     now: &str,
     paginated: bool,
+    origin: &Origin,
 ) -> Value {
     let mut map = Map::new();
     let mut set = |key: &str, value: Value| {
@@ -178,6 +208,12 @@ pub fn session_meta(
     }
     set("session_id", json!(thread));
     set("id", json!(thread));
+    if let Some(from) = &origin.forked_from {
+        set("forked_from_id", json!(from.thread));
+        if let Some(ordinal) = from.ordinal {
+            set("forked_from_ordinal_exclusive", json!(ordinal));
+        }
+    }
     set("timestamp", json!(now));
     set("cwd", json!(settings.cwd));
     if profile.wide_metadata {
@@ -198,7 +234,17 @@ pub fn session_meta(
         "history_mode",
         json!(if paginated { "paginated" } else { "legacy" }),
     );
-    if profile.wide_metadata {
+    if let Some(base) = &origin.base {
+        set(
+            "history_base",
+            json!({
+                "thread_id": base.thread,
+                "end_ordinal_exclusive": base.end_ordinal,
+                "end_byte_offset": base.end_bytes,
+            }),
+        );
+    }
+    if profile.wide_metadata || origin.forked_from.is_some() {
         set("multi_agent_version", json!("disabled"));
     }
     set("context_window", json!({"window_id": window}));

@@ -259,6 +259,7 @@ impl Session {
             window_number: self.window.number,
             window_id: &self.window.id,
             history_initialization: self.history_initialization,
+            forked_from: self.origin.forked_from.as_ref(),
             turn_started_ms,
             base_id: &self.base_id,
             client_metadata: &self.remarks.metadata,

@@ -18,6 +18,7 @@
 mod baseline;
 mod blocks;
 mod counted;
+mod lineage;
 mod lines;
 mod rebuild;
 mod records;
@@ -34,6 +35,7 @@ use std::io;
 use serde_json::Value;
 
 pub use self::blocks::BLOCK_BYTES;
+pub use self::lineage::{Rollouts, lineage};
 pub use self::lines::{Part, Place};
 
 use self::lines::{InFiles, InMemory, Lines};
@@ -43,7 +45,7 @@ use self::scan::Scan;
 use crate::context;
 use crate::history::History;
 use crate::profile::Profile;
-use crate::rollout::TokenInfo;
+use crate::rollout::{ForkedFrom, TokenInfo};
 use crate::session::{Baseline, Counters, RetainedTexts, Window};
 use crate::settings::Truncation;
 use crate::tokens::Usage;
@@ -59,6 +61,8 @@ pub enum Unreadable {
     Paginated,
     /// The newest record of a paginated thread has no ordinal to go on from.
     NoOrdinal,
+    /// A file that it stands on is not there.
+    Lineage,
     /// The file could not be read.
     Io(io::ErrorKind),
 }
@@ -70,6 +74,7 @@ impl fmt::Display for Unreadable {
             Self::NoMeta => "does not start with session metadata",
             Self::Paginated => "paginated_threads is not supported yet",
             Self::NoOrdinal => "ends with a record that is missing an ordinal",
+            Self::Lineage => "stands on a rollout that is missing",
             Self::Io(kind) => return write!(f, "could not be read: {kind}"),
         })
     }
@@ -159,6 +164,8 @@ pub struct Reading {
 pub struct Found {
     /// Thread id.
     pub thread: String,
+    /// The thread that it was forked from.
+    pub forked_from: Option<ForkedFrom>,
     /// Id of the first window.
     pub first_window: String,
     /// Current window.
@@ -216,6 +223,16 @@ pub fn read_files(
     policy: Truncation,
 ) -> Result<Reading, Unreadable> {
     reading(&mut InFiles::new(parts, block_bytes), profile, policy)
+}
+
+/// Shows every line of a thread that is JSON, oldest first.
+pub fn each_line(parts: &[Part], show: &mut dyn FnMut(Place, &Value)) -> Result<(), Unreadable> {
+    let lines = InFiles::new(parts, BLOCK_BYTES);
+    lines.from(Place::default(), &mut |place, line| {
+        show(place, line);
+        false
+    })?;
+    Ok(())
 }
 
 fn reading(
@@ -327,6 +344,10 @@ impl Found {
         let window = text(&meta["context_window"]["window_id"]);
         Self {
             thread: text(&meta["id"]),
+            forked_from: meta["forked_from_id"].as_str().map(|thread| ForkedFrom {
+                thread: thread.to_owned(),
+                ordinal: meta["forked_from_ordinal_exclusive"].as_u64(),
+            }),
             first_window: window.clone(),
             window: Window {
                 number: 0,

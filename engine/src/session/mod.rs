@@ -4,6 +4,9 @@
 //! on this state.
 
 mod resume;
+mod ways_back;
+
+pub use self::ways_back::{Taken, rollback_marker};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -19,7 +22,7 @@ use crate::images;
 use crate::items::{self, Item, Retained};
 use crate::ports::{Inbox, Ports};
 use crate::profile::Profile;
-use crate::rollout::{self, Recorder, TokenInfo};
+use crate::rollout::{self, Origin, Recorder, TokenInfo};
 use crate::session_budget::BudgetUse;
 use crate::settings::{Model, Permissions, Settings};
 use crate::token_budget::Said;
@@ -120,6 +123,10 @@ pub struct Session {
     pub(crate) inbox: Rc<Inbox>,
     pub(crate) thread: String,
     pub(crate) window: Window,
+    /// What the thread stands on.
+    pub(crate) origin: Origin,
+    /// Id of the window that the file of a fork or a revert names as its own.
+    own_window: Option<String>,
     pub(crate) history: History,
     pub(crate) baseline: Option<Baseline>,
     pub(crate) info: Option<TokenInfo>,
@@ -217,6 +224,8 @@ impl Session {
                 first: window,
                 previous: None,
             },
+            origin: Origin::default(),
+            own_window: None,
             history: History::default(),
             baseline: None,
             info: None,
@@ -384,9 +393,10 @@ impl Session {
             &self.settings,
             &self.profile,
             &self.thread,
-            &self.window.id,
+            self.own_window.as_ref().unwrap_or(&self.window.id),
             &self.created,
             self.recorder.paginated(),
+            &self.origin,
         );
         self.recorder.line("session_meta", meta, None);
     }

@@ -15,16 +15,48 @@ use crate::settings::{Model, Settings};
 use crate::texts::{RESUMED_ADVICE, RESUMED_MODEL, RESUMED_REASON, TIER_LEFT_OUT, TIER_UNKNOWN};
 use crate::tokens::Usage;
 
+/// Stands for no tier of its own.
+pub(super) const DEFAULT_TIER: &str = "default";
+
+/// What the records say of the settings in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Recorded {
+    /// Others.
+    Otherwise,
+    /// The same, or nothing.
+    NotOtherwise,
+}
+
 impl Session {
     /// A thread that was read from its rollout; new lines go to the store of `ports`. It goes on with
     /// the model that it was last given, if that is `known`.
     pub fn resume(
         profile: Profile,
-        mut settings: Settings,
+        settings: Settings,
         ports: Ports,
         found: Found,
         known: &[Model],
     ) -> Self {
+        let other_origin = found.forked_from.is_some();
+        let (mut session, recorded) = Self::restored(profile, settings, ports, found, known);
+        if session.profile.settings_at_resume || recorded == Recorded::Otherwise {
+            session.record_settings();
+        }
+        if !other_origin || session.profile.tells_usage_of_resumed_forks {
+            session.report_usage();
+        }
+        session
+    }
+
+    /// The state that was read; nothing is written or told but warnings. Says what the records have
+    /// of the settings in force, too.
+    pub(super) fn restored(
+        profile: Profile,
+        mut settings: Settings,
+        ports: Ports,
+        found: Found,
+        known: &[Model],
+    ) -> (Self, Recorded) {
         let wanted = found.given_model.as_ref().or(found.model.as_ref());
         if let Some(model) = known.iter().find(|model| Some(&model.slug) == wanted) {
             settings.model = model.clone();
@@ -33,6 +65,7 @@ impl Session {
         settings.thread_base = found.base;
         let mut session =
             Self::with_ids(profile, settings, ports, found.thread, found.first_window);
+        session.origin.forked_from = found.forked_from;
         session.begun = true;
         session.settings_recorded = true;
         session.history_initialization = "cold_resume";
@@ -87,14 +120,13 @@ impl Session {
             found.next_ordinal,
         );
         let now = rollout::thread_settings(&session.settings, &session.profile, &session.thread);
-        let applied = found
-            .applied
-            .map(|event| event["thread_settings"] == now["thread_settings"]);
-        if session.profile.settings_at_resume || applied == Some(false) {
-            session.record_settings();
-        }
-        session.report_usage();
-        session
+        let recorded = match found.applied {
+            Some(event) if event["thread_settings"] != now["thread_settings"] => {
+                Recorded::Otherwise
+            }
+            Some(_) | None => Recorded::NotOtherwise,
+        };
+        (session, recorded)
     }
 
     /// A thread that starts with supplied items.
@@ -126,7 +158,8 @@ impl Session {
 
     /// A tier that the model does not have is left out of requests, and warned of once.
     pub(super) fn warn_of_service_tier(&self) {
-        let Some(tier) = &self.settings.sampling.service_tier else {
+        let tier = self.settings.sampling.service_tier.as_ref();
+        let Some(tier) = tier.filter(|tier| *tier != DEFAULT_TIER) else {
             return;
         };
         if self.settings.effective_service_tier().is_none() {

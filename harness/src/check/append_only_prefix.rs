@@ -1,10 +1,11 @@
 //! Inside a window every request begins with all the items of the one before: the prompt cache holds.
+//! The first request behind a rollback or a revert begins anew.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{at, input};
+use super::{at, input, turn, turns_that_go_back};
 use crate::golden::fold::same;
 use crate::mask::Masked;
 
@@ -16,6 +17,7 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
     let mut found = Vec::new();
     let mut before: BTreeMap<&str, (usize, &[Value])> = BTreeMap::new();
     let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut goes_back = turns_that_go_back(masked);
     for (number, request) in masked.wire.iter().enumerate() {
         let window = request
             .headers
@@ -29,6 +31,9 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
             items = items.split_last().map_or(items, |(_, rest)| rest);
         } else if request.kind != "turn" {
             continue;
+        }
+        if turn(request).is_some_and(|turn| goes_back.remove(turn)) {
+            before.remove(window.as_str());
         }
         if let Some((earlier, old)) = before.get(window.as_str()) {
             let broken = old
@@ -65,7 +70,7 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::requests;
+    use super::super::tests::{requests, with_records};
     use super::*;
     use serde_json::json;
 
@@ -89,6 +94,26 @@ mod tests {
             1,
             "a shorter request"
         );
+    }
+
+    /// A rollback goes back once; what follows it has to grow again.
+    #[test]
+    fn only_the_first_request_behind_a_rollback_goes_back() {
+        let records = |marker: &str| {
+            vec![
+                json!({"payload": {"type": marker}}),
+                json!({"payload": {"type": "task_started", "turn_id": "<turn:2>"}}),
+            ]
+        };
+        let mut back = requests(&[json!([1, 2]), json!([1]), json!([2])]);
+        back.wire[1].body["client_metadata"]["x-codex-turn-metadata"]["$json"]["turn_id"] =
+            json!("<turn:2>");
+        let found = check(&with_records(back.clone(), records("thread_rolled_back")));
+        assert_eq!(
+            found,
+            ["request 3 input item 0 breaks the prefix of request 2"]
+        );
+        assert_eq!(check(&with_records(back, records("token_count"))).len(), 2);
     }
 
     #[test]

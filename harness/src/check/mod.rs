@@ -26,7 +26,7 @@ mod usage_sums;
 mod user_text_kept;
 
 use mock_provider::script::FRAME_METHOD;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -270,6 +270,23 @@ fn metadata<'a>(request: &'a MaskedRequest, pointer: &str) -> Option<&'a str> {
 /// Turn of a request.
 fn turn(request: &MaskedRequest) -> Option<&str> {
     metadata(request, "/turn_id")
+}
+
+/// Turns that are the first behind a rollback or a revert: their request goes back.
+fn turns_that_go_back(masked: &Masked) -> BTreeSet<&str> {
+    let mut turns = BTreeSet::new();
+    for rollout in &masked.rollouts {
+        let mut back = false;
+        for record in &rollout.records {
+            let payload = &record["payload"];
+            back |= payload["history_base"].is_object() || payload["type"] == "thread_rolled_back";
+            if back && payload["type"] == "task_started" {
+                turns.extend(word(payload, "turn_id"));
+                back = false;
+            }
+        }
+    }
+    turns
 }
 
 /// Phase of a compaction request.

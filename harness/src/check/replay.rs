@@ -15,6 +15,10 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
         let Some((id, base)) = session(rollout) else {
             continue;
         };
+        if files_of(masked, id) > 1 {
+            // A revert went back: each file is a part of the thread.
+            continue;
+        }
         let of_thread = |r: &&crate::mask::MaskedRequest| r.kind == "turn" && thread(r) == Some(id);
         let Some(last) = masked.wire.iter().rfind(of_thread) else {
             continue;
@@ -52,6 +56,15 @@ fn session(rollout: &MaskedRollout) -> Option<(&str, &str)> {
         .any(|r| r["payload"]["type"] == "thread_rolled_back");
     let base = payload.pointer("/base_instructions/text");
     Some((word(payload, "id")?, base.and_then(Value::as_str)?)).filter(|_| whole && !rolled_back)
+}
+
+/// Files of a thread.
+fn files_of(masked: &Masked, id: &str) -> usize {
+    let own = |rollout: &&MaskedRollout| {
+        let meta = rollout.records.first();
+        meta.is_some_and(|meta| meta["payload"]["id"] == id)
+    };
+    masked.rollouts.iter().filter(own).count()
 }
 
 /// Base instructions, and the tools of a lite model: in the history of some versions only.

@@ -19,6 +19,8 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 #[cfg(test)]
@@ -219,6 +221,11 @@ pub const MASKS: &[Mask] = &[
         apply: values::resized_image,
     },
     Mask {
+        id: "base_bytes",
+        reason: "where a record of an older file ends depends on how many digits times have",
+        apply: values::base_bytes,
+    },
+    Mask {
         id: "seconds",
         reason: "0.144.6 prints how long a call ran",
         apply: values::seconds,
@@ -254,6 +261,8 @@ pub(crate) struct State {
     pub(crate) body_bytes: usize,
     /// The metadata string in the body of the request being masked.
     pub(crate) body_metadata: Option<String>,
+    /// Bytes before each line end of the rollout files that were masked.
+    pub(crate) line_ends: BTreeSet<u64>,
 }
 
 /// Masks one recording. Placeholders are numbered by first appearance: wire, rollouts, events.
@@ -263,6 +272,7 @@ pub fn mask(recording: &Recording) -> Masked {
         places: recording.places.clone(),
         body_bytes: 0,
         body_metadata: None,
+        line_ends: BTreeSet::new(),
     };
     let wire = recording
         .journal

@@ -29,6 +29,11 @@ pub(crate) fn file(file: &RolloutFile, state: &mut State) -> MaskedRollout {
     if !whole {
         records.push(json!({"$no_newline": true}));
     }
+    let mut bytes = 0;
+    for line in file.text.split_inclusive('\n') {
+        bytes += line.len() as u64;
+        state.line_ends.insert(bytes);
+    }
     MaskedRollout { name, records }
 }
 

@@ -46,6 +46,31 @@ fn ids_are_numbered_by_first_appearance() {
     );
 }
 
+/// Only a place where a line of an older file ends is masked.
+#[test]
+fn the_end_of_a_base_has_to_be_the_end_of_a_line() {
+    let on = |bytes: u64| {
+        let meta = json!({"type": "session_meta", "payload": {"history_base":
+            {"end_ordinal_exclusive": 1, "end_byte_offset": bytes}}});
+        let file = |name: &str, text: String| RolloutFile {
+            name: name.into(),
+            text,
+        };
+        let recording = Recording {
+            rollouts: vec![
+                file("a", "{\"a\":1}\n{\"b\":2}\n".into()),
+                file("b", format!("{meta}\n")),
+            ],
+            ..Recording::default()
+        };
+        let base = mask(&recording).rollouts[1].records[0]["payload"]["history_base"].clone();
+        assert_eq!(base["end_ordinal_exclusive"], 1);
+        base["end_byte_offset"].clone()
+    };
+    assert_eq!((on(8), on(16)), (json!("<bytes>"), json!("<bytes>")));
+    assert_eq!((on(7), on(0)), (json!(7), json!(0)));
+}
+
 #[test]
 fn texts_that_look_like_placeholders_are_escaped() {
     let masked = mask(&fixture::recording(1));

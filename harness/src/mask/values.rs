@@ -218,6 +218,12 @@ fn is_date(text: &str) -> bool {
         })
 }
 
+/// The bytes of an older file that a file stands on, where a line of an older file ends there.
+pub(crate) fn base_bytes(site: &Site<'_>, value: &Value, state: &mut State) -> Option<Value> {
+    let own = site.part == Part::Rollout && site.key == "end_byte_offset";
+    (own && state.line_ends.contains(&value.as_u64()?)).then(|| "<bytes>".into())
+}
+
 /// `aborted by user after 0.1s`, the output of a call that 0.144.6 cancelled.
 pub(crate) fn seconds(site: &Site<'_>, value: &Value, _: &mut State) -> Option<Value> {
     let raw = value.as_str()?;

@@ -207,6 +207,12 @@ pub enum StepAction {
     Stop(StopKind),
     /// `thread/resume` in the running or in a new process.
     Resume(ResumeStep),
+    /// `thread/fork`; the steps that follow are those of the fork.
+    Fork(ForkPoint),
+    /// `thread/rollback`: so many turns of the user.
+    Rollback(u64),
+    /// `thread/revert` before this turn of the thread, counted from 1.
+    Revert(usize),
     /// A step that parses but that no driver runs yet; holds its key.
     Later(String),
 }
@@ -267,6 +273,17 @@ pub enum ResumeStep {
     Path,
     /// By supplied response items: a new thread.
     History(Vec<Value>),
+}
+
+/// How much of a thread a fork takes over; turns are counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ForkPoint {
+    /// All of it.
+    Whole,
+    /// Up to and with this turn.
+    Through(usize),
+    /// Up to this turn.
+    Before(usize),
 }
 
 /// How a turn ends.

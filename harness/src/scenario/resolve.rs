@@ -8,8 +8,9 @@ use super::error::{Mark, Problem, ScenarioError};
 use super::events::{Built, Ids, actions, build};
 use super::load::Loaded;
 use super::plan::{
-    Answers, ConfigSpec, Ends, Expect, Gate, ModelSpec, Overrides, Plan, PlanReply, PlanStep,
-    ResumeStep, StepAction, StopKind, ToolSpec, Truncation, TruncationMode, TurnStatus, UserStep,
+    Answers, ConfigSpec, Ends, Expect, ForkPoint, Gate, ModelSpec, Overrides, Plan, PlanReply,
+    PlanStep, ResumeStep, StepAction, StopKind, ToolSpec, Truncation, TruncationMode, TurnStatus,
+    UserStep,
 };
 use super::reply::{Delivered, For, Reply};
 use super::schema::{
@@ -352,6 +353,21 @@ fn action(step: &Step) -> Result<StepAction, String> {
                 ResumeStep::History(items.collect::<Result<_, _>>()?)
             }
         }));
+    }
+    if let Some(fork) = &step.fork {
+        return Ok(StepAction::Fork(
+            match (fork.value.through_turn, fork.value.before_turn) {
+                (Some(turn), _) => ForkPoint::Through(turn),
+                (None, Some(turn)) => ForkPoint::Before(turn),
+                (None, None) => ForkPoint::Whole,
+            },
+        ));
+    }
+    if let Some(rollback) = &step.rollback {
+        return Ok(StepAction::Rollback(rollback.value.turns));
+    }
+    if let Some(revert) = &step.revert {
+        return Ok(StepAction::Revert(revert.value.before_turn));
     }
     match step_keys(step).first() {
         Some(key) => Ok(StepAction::Later((*key).to_owned())),

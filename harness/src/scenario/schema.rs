@@ -306,12 +306,13 @@ pub struct Step {
     pub resume: Option<Resume>,
     /// Edits the rollout by predicate. Parses; a later part runs it.
     pub edit_rollout: Option<EditRollout>,
-    /// Forks the thread. Parses; a later part runs it.
-    pub fork: Option<Value>,
-    /// Drops the last turns (0.144.6). Parses; a later part runs it.
-    pub rollback: Option<Value>,
-    /// Goes back before a turn (0.164+). Parses; a later part runs it.
-    pub revert: Option<Value>,
+    /// Forks the thread and goes on with the fork: `{}` all of it, `{through_turn: 2}`,
+    /// `{before_turn: 2}` (0.164+).
+    pub fork: Option<Located<Fork>>,
+    /// Drops the last turns of the user: `{turns: 1}` (0.144.6).
+    pub rollback: Option<Located<Rollback>>,
+    /// Goes back before a turn: `{before_turn: 2}` (0.164+).
+    pub revert: Option<Located<Revert>>,
     /// A storage fault. Parses; a later part runs it.
     pub storage: Option<Value>,
     /// Answers of the provider, one per request, in order.
@@ -384,6 +385,33 @@ pub enum ResumeBy {
     Path,
     /// Response items: a new thread.
     History,
+}
+
+/// How much of a thread a fork takes over. Turns are counted from 1 in the thread that is forked,
+/// manual compactions among them; without either it takes all.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fork {
+    /// The last turn that it takes.
+    pub through_turn: Option<usize>,
+    /// The first turn that it does not take (0.164+).
+    pub before_turn: Option<usize>,
+}
+
+/// What is rolled back.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rollback {
+    /// How many turns of the user.
+    pub turns: u64,
+}
+
+/// What is reverted.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Revert {
+    /// The first turn that goes, counted from 1 in what the thread holds.
+    pub before_turn: usize,
 }
 
 /// A change of the rollout file by predicate.

@@ -192,6 +192,7 @@ impl Found {
                 self.add(Problem::new(*at, what).help("make two steps of it"));
             }
         }
+        self.ways_back(scenario, step);
         let overrides = step.model.is_some()
             || step.effort.is_some()
             || step.summary.is_some()
@@ -206,7 +207,15 @@ impl Found {
         if let Some(settings) = &step.settings {
             self.model(scenario, settings.model.as_ref(), *at);
         }
-        let quiet = ["settings", "inject", "stop", "edit_rollout", "storage"];
+        let quiet = [
+            "settings",
+            "inject",
+            "stop",
+            "edit_rollout",
+            "storage",
+            "rollback",
+            "revert",
+        ];
         if let Some(key) = keys.first().filter(|key| quiet.contains(key))
             && let Some(reply) = step.replies.0.first()
         {
@@ -218,6 +227,52 @@ impl Found {
             self.reply(scenario, reply);
         }
         self.unreachable(step);
+    }
+
+    /// Forks, rollbacks and reverts: what they name, and versions that know them.
+    fn ways_back(&mut self, scenario: &Scenario, step: &Step) {
+        let range = scenario.versions.as_ref().map(|range| range.value.as_str());
+        let old = range
+            .is_none_or(|range| version_range(range).is_ok_and(|range| range.matches(&PINNED[0])));
+        let new = range.is_none_or(meets_newer);
+        let only_newer = "add `versions: \">=0.164\"` and a `reason` to the scenario";
+        if let Some(Located { at, value }) = &step.fork {
+            if value.through_turn.is_some() && value.before_turn.is_some() {
+                let problem = Problem::new(*at, "a fork through one turn and before another");
+                self.add(problem.help("take `through_turn` or `before_turn`"));
+            }
+            if value.before_turn.is_some() && old {
+                let problem = Problem::new(*at, "`before_turn` on a version that forks all of it");
+                self.add(problem.help(only_newer));
+            }
+            self.turn_number(value.through_turn.or(value.before_turn), *at);
+        }
+        if let Some(Located { at, value }) = &step.rollback {
+            if new {
+                let problem = Problem::new(*at, "`rollback` on a version that has none");
+                self.add(
+                    problem.help("add `versions: \"<0.164\"` and a `reason`, or use `revert`"),
+                );
+            }
+            if value.turns == 0 {
+                let problem = Problem::new(*at, "a rollback of no turn, which is refused");
+                self.add(problem.help("say how many turns: 1 or more"));
+            }
+        }
+        if let Some(Located { at, value }) = &step.revert {
+            if old {
+                let problem = Problem::new(*at, "`revert` on a version that has none");
+                self.add(problem.help(only_newer));
+            }
+            self.turn_number(Some(value.before_turn), *at);
+        }
+    }
+
+    fn turn_number(&mut self, turn: Option<usize>, at: Mark) {
+        if turn == Some(0) {
+            let problem = Problem::new(at, "there is no turn 0");
+            self.add(problem.help("turns are counted from 1"));
+        }
     }
 
     /// A reply behind one that surely ends the step. Only where nothing else can make a request.

@@ -23,7 +23,7 @@ use crate::driver::script::{problem_finding, scripted};
 use crate::driver::{NoVerdict, Outcome};
 use crate::recording::{ClientEvent, Finding, Places, Recording, RolloutFile, Watch};
 use crate::scenario::plan::{
-    Overrides, Plan, PlanStep, ResumeStep, StepAction, StopKind, UserStep,
+    ForkPoint, Overrides, Plan, PlanStep, ResumeStep, StepAction, StopKind, UserStep,
 };
 use crate::texts::Calibration;
 
@@ -53,6 +53,8 @@ pub(crate) struct Session<'a> {
     /// Threads of the case, oldest first; the last one is in use.
     threads: Vec<String>,
     rollout_path: Option<String>,
+    /// Ids of the turns that the thread holds, oldest first.
+    turns: Vec<String>,
     pub(super) inbox: mpsc::UnboundedReceiver<Incoming>,
     pub(super) events: Vec<ClientEvent>,
     pub(super) findings: Vec<Finding>,
@@ -79,6 +81,7 @@ impl<'a> Session<'a> {
             stopped: false,
             threads: Vec::new(),
             rollout_path: None,
+            turns: Vec::new(),
             // Replaced when the thread is started.
             inbox: mpsc::unbounded_channel().1,
             events: Vec::new(),
@@ -280,6 +283,23 @@ impl<'a> Session<'a> {
                 self.stopped = true;
             }
             StepAction::Resume(resume) => self.resume(step, resume).await?,
+            StepAction::Fork(point) => self.fork(step, *point).await?,
+            StepAction::Rollback(turns) => {
+                self.drain().await;
+                let params = json!({"threadId": self.thread(), "numTurns": turns});
+                if self.ask(step, "thread/rollback", params).await?.is_some() {
+                    self.drain().await;
+                }
+            }
+            StepAction::Revert(turn) => {
+                self.drain().await;
+                let before = self.turn_id(step, *turn)?;
+                let params = json!({"threadId": self.thread(), "beforeTurnId": before});
+                if self.ask(step, "thread/revert", params).await?.is_some() {
+                    self.turns.truncate(turn - 1);
+                    self.drain().await;
+                }
+            }
             StepAction::Later(key) => return Err(NoVerdict::NotSupported(key.clone())),
         }
         self.case.end_step();
@@ -324,7 +344,51 @@ impl<'a> Session<'a> {
             .pointer("/turn/id")
             .and_then(Value::as_str)
             .map(str::to_owned);
-        Turn::new(self, step, id).play().await
+        let seen = self.events.len();
+        Turn::new(self, step, id).play().await?;
+        // A compaction says its turn in an event only.
+        let started = self.events[seen..].iter().filter_map(|event| match event {
+            ClientEvent::TurnStarted { turn } => Some(turn.clone()),
+            _ => None,
+        });
+        self.turns.extend(started);
+        Ok(())
+    }
+
+    /// Id of a turn of the thread, counted from 1.
+    fn turn_id(&self, step: &PlanStep, turn: usize) -> Result<String, NoVerdict> {
+        let id = turn.checked_sub(1).and_then(|index| self.turns.get(index));
+        id.cloned().ok_or_else(|| {
+            NoVerdict::CouldNotRun(format!(
+                "step {} (line {}): the thread has no turn {turn}, but {}",
+                step.number,
+                step.line,
+                self.turns.len()
+            ))
+        })
+    }
+
+    async fn fork(&mut self, step: &PlanStep, point: ForkPoint) -> Result<(), NoVerdict> {
+        self.drain().await;
+        let mut params = json!({"threadId": self.thread()});
+        let left = match point {
+            ForkPoint::Whole => self.turns.len(),
+            ForkPoint::Through(turn) => {
+                params["lastTurnId"] = json!(self.turn_id(step, turn)?);
+                turn
+            }
+            ForkPoint::Before(turn) => {
+                params["beforeTurnId"] = json!(self.turn_id(step, turn)?);
+                turn - 1
+            }
+        };
+        if let Some(response) = self.ask(step, "thread/fork", params).await? {
+            self.turns.truncate(left);
+            self.adopt(&response)?;
+            self.early_answered(step).await?;
+            self.drain().await;
+        }
+        Ok(())
     }
 
     async fn start_thread(&mut self) -> Result<(), NoVerdict> {

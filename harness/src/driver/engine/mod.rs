@@ -11,6 +11,7 @@ mod replays;
 #[cfg(test)]
 mod rollout_cases;
 mod sampling;
+mod ways_back;
 
 use std::rc::Rc;
 
@@ -18,11 +19,9 @@ use engine::change::Change;
 use engine::client_context::ClientContext;
 use engine::ports::Ports;
 use engine::profile::{Profile, Version};
-use engine::rollout_read;
 use engine::session::{Remarks, Session};
 use engine::settings::{Model, Scope, Settings, Tool, Truncation};
 use engine::turn::TurnEnd;
-use serde_json::Value;
 
 use self::ports::{Attached, Counter, Files, Provider, Seen, VirtualClock};
 use super::script::{answer, scripted};
@@ -131,6 +130,10 @@ struct Run<'a> {
     clock: Rc<VirtualClock>,
     ids: Rc<Counter>,
     session: Option<Session>,
+    /// Id of the thread that was last in use.
+    thread: String,
+    /// Ids of the turns that the thread holds, oldest first.
+    turns: Vec<String>,
     findings: Vec<Finding>,
 }
 
@@ -148,6 +151,8 @@ impl<'a> Run<'a> {
             clock: Rc::new(VirtualClock::default()),
             ids: Rc::new(Counter::default()),
             session: None,
+            thread: String::new(),
+            turns: Vec::new(),
             findings: Vec::new(),
         }
     }
@@ -176,7 +181,8 @@ impl<'a> Run<'a> {
 
     fn install(&mut self, session: Session) {
         self.tools.attach(session.inbox());
-        self.files.name(session.thread_id());
+        self.files.name(session.thread_id(), &self.ids);
+        session.thread_id().clone_into(&mut self.thread);
         self.session = Some(session);
     }
 
@@ -225,8 +231,12 @@ impl<'a> Run<'a> {
                 self.resume(resume)?;
                 self.session().prewarm().await;
             }
+            StepAction::Fork(point) => self.fork(step, *point)?,
+            StepAction::Rollback(turns) => self.roll_back(step, *turns)?,
+            StepAction::Revert(turn) => self.revert(step, *turn)?,
             StepAction::Later(key) => return Err(NoVerdict::NotSupported(key.clone())),
         }
+        self.turns.extend(self.seen.new_turns());
         self.findings.extend(self.provider.end(step));
         Ok(())
     }
@@ -241,13 +251,9 @@ impl<'a> Run<'a> {
         self.session = None;
         let session = match resume {
             ResumeStep::Id | ResumeStep::Path => {
-                let lines = self.files.lines();
-                let known: Vec<Model> = self.plan.models.iter().map(model).collect();
-                let found =
-                    rollout_read::read(&lines, &self.profile, self.settings.truncation())
-                        .map_err(|why| NoVerdict::NotSupported(format!("a rollout that {why}")))?;
+                let found = self.found()?;
                 let (profile, settings) = (self.profile.clone(), self.settings.clone());
-                Session::resume(profile, settings, self.ports(), found, &known)
+                Session::resume(profile, settings, self.ports(), found, &self.known())
             }
             ResumeStep::History(items) => {
                 self.files.open();
@@ -458,15 +464,10 @@ fn model(spec: &ModelSpec) -> Model {
     }
 }
 
-/// A line of a rollout file as JSON; a line that does not parse is not read.
-fn parse_lines(text: &str) -> Vec<Value> {
-    text.lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::scenario::{Resolved, Suite};
 
@@ -503,7 +504,11 @@ mod tests {
     async fn first_turn_ms(id: &str) -> u64 {
         let driver = EngineDriver::new("0.171").expect("a family");
         let outcome = driver.run(&plan(id)).await.expect("runs");
-        let records = parse_lines(&outcome.recording.rollouts[0].text);
+        let text = &outcome.recording.rollouts[0].text;
+        let records: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("a record"))
+            .collect();
         let ended = records
             .iter()
             .find(|record| record["payload"]["type"] == "task_complete")

@@ -11,9 +11,10 @@ use bytes::Bytes;
 use engine::change::Reach;
 use engine::events::Event;
 use engine::ports::{
-    Clock, Connection, EventStream, HttpFailure, Ids, Inbox, Observer, Request, RolloutStore,
-    Sampler, StreamEnd, StreamStep, ToolCall, ToolOutcome, Tools,
+    Clock, Connection, EventStream, HttpFailure, Ids, Inbox, Observer, ReadAt, Request,
+    RolloutStore, Sampler, StreamEnd, StreamStep, ToolCall, ToolOutcome, Tools,
 };
+use engine::rollout_read::Rollouts;
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use mock_provider::journal::{self, Entry};
 use mock_provider::memory::{MemoryProvider, MemoryReply};
@@ -505,21 +506,36 @@ impl Files {
         });
     }
 
-    /// Names the newest file after its thread, if it has no name.
-    pub(super) fn name(&self, thread: &str) {
-        if let Some(file) = self.files.borrow_mut().last_mut()
-            && file.name.is_empty()
-        {
-            file.name = format!("rollout-2026-01-01T00-00-00-{thread}.jsonl");
+    /// Names the newest file after its thread, if it has no name. Behind a revert a thread has
+    /// several.
+    pub(super) fn name(&self, thread: &str, ids: &Counter) {
+        let mut files = self.files.borrow_mut();
+        let again = files.iter().any(|file| file.name.contains(thread));
+        if let Some(file) = files.last_mut().filter(|file| file.name.is_empty()) {
+            let segment = if again {
+                format!("_{}", ids.uuid())
+            } else {
+                String::new()
+            };
+            file.name = format!("rollout-2026-01-01T00-00-00-{thread}{segment}.jsonl");
         }
     }
 
     /// Records of the newest file.
+    #[cfg(test)]
     pub(super) fn lines(&self) -> Vec<Value> {
-        self.files
-            .borrow()
+        self.text()
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    }
+
+    /// Text of the newest file.
+    pub(super) fn text(&self) -> String {
+        let files = self.files.borrow();
+        files
             .last()
-            .map_or_else(Vec::new, |file| super::parse_lines(&file.text))
+            .map_or_else(String::new, |file| file.text.clone())
     }
 
     /// All files that were written to.
@@ -528,6 +544,15 @@ impl Files {
         files
             .into_iter()
             .filter(|file| !file.text.is_empty())
+            .collect()
+    }
+}
+
+impl Rollouts for Files {
+    fn of_thread(&self, thread: &str) -> Vec<Rc<dyn ReadAt>> {
+        let files = self.files.borrow();
+        let own = files.iter().filter(|file| file.name.contains(thread));
+        own.map(|file| Rc::new(file.text.clone().into_bytes()) as Rc<dyn ReadAt>)
             .collect()
     }
 }
@@ -545,9 +570,22 @@ impl RolloutStore for Files {
 #[derive(Default)]
 pub(super) struct Seen {
     events: RefCell<Vec<ClientEvent>>,
+    /// Events that were looked at for turns.
+    looked: Cell<usize>,
 }
 
 impl Seen {
+    /// Turns that started since the last look.
+    pub(super) fn new_turns(&self) -> Vec<String> {
+        let events = self.events.borrow();
+        let new = &events[self.looked.replace(events.len())..];
+        let turns = new.iter().filter_map(|event| match event {
+            ClientEvent::TurnStarted { turn } => Some(turn.clone()),
+            _ => None,
+        });
+        turns.collect()
+    }
+
     pub(super) fn take(&self) -> Vec<ClientEvent> {
         std::mem::take(&mut *self.events.borrow_mut())
     }

@@ -1,0 +1,172 @@
+//! Forks, reverts and rollbacks on the engine: what the thread was is read from its files.
+
+use engine::rollout::HistoryBase;
+use engine::rollout_read::{self, BLOCK_BYTES, Found, Unreadable};
+use engine::session::{Session, Taken, rollback_marker};
+use engine::settings::Model;
+use serde_json::{Value, json};
+
+use super::{Run, model};
+use crate::driver::NoVerdict;
+use crate::scenario::plan::{ForkPoint, PlanStep};
+
+/// A record of the thread, and where it stands.
+struct Line {
+    text: String,
+    record: Value,
+    /// Bytes of its file before it.
+    offset: u64,
+}
+
+impl Run<'_> {
+    /// Models that the client knows.
+    pub(super) fn known(&self) -> Vec<Model> {
+        self.plan.models.iter().map(model).collect()
+    }
+
+    /// What the files of the thread say.
+    pub(super) fn found(&self) -> Result<Found, NoVerdict> {
+        let parts = rollout_read::lineage(&self.thread, &*self.files).map_err(refused)?;
+        let policy = self.settings.truncation();
+        rollout_read::read_files(&parts, BLOCK_BYTES, &self.profile, policy)
+            .map(|reading| reading.found)
+            .map_err(refused)
+    }
+
+    /// What the first lines say under the session record of the thread.
+    fn found_in(&self, lines: &[Line], more: Option<Value>) -> Result<Found, NoVerdict> {
+        let meta = self.newest_meta();
+        let records = lines.iter().map(|line| line.record.clone());
+        let mut records: Vec<Value> = meta.into_iter().chain(records).chain(more).collect();
+        // The newest record has to have an ordinal, and a thread that was never run on has only its
+        // session record.
+        if let [meta, rest @ ..] = &mut records[..]
+            && rest.is_empty()
+        {
+            meta["ordinal"] = json!(0);
+        }
+        rollout_read::read(&records, &self.profile, self.settings.truncation()).map_err(refused)
+    }
+
+    fn newest_meta(&self) -> Option<Value> {
+        let text = self.files.text();
+        text.lines()
+            .find_map(|line| serde_json::from_str(line).ok())
+    }
+
+    /// Lines of the thread, oldest first, as its files hold them.
+    fn lines(&self) -> Result<Vec<Line>, NoVerdict> {
+        let parts = rollout_read::lineage(&self.thread, &*self.files).map_err(refused)?;
+        let mut lines = Vec::new();
+        rollout_read::each_line(&parts, &mut |place, record| {
+            lines.push(Line {
+                text: record.to_string(),
+                record: record.clone(),
+                offset: place.offset,
+            });
+        })
+        .map_err(refused)?;
+        Ok(lines)
+    }
+
+    /// Number of the line that begins a turn, counted from 1.
+    fn begins(&self, step: &PlanStep, lines: &[Line], turn: usize) -> Result<usize, NoVerdict> {
+        let unknown = || {
+            NoVerdict::CouldNotRun(format!(
+                "step {} (line {}): the thread has no turn {turn}, but {}",
+                step.number,
+                step.line,
+                self.turns.len()
+            ))
+        };
+        let id = turn.checked_sub(1).and_then(|index| self.turns.get(index));
+        let id = id.ok_or_else(unknown)?;
+        let starts = |line: &Line| {
+            let payload = &line.record["payload"];
+            payload["type"] == "task_started" && payload["turn_id"] == **id
+        };
+        lines.iter().position(starts).ok_or_else(unknown)
+    }
+
+    /// The records before a line as what a new file stands on. `lines` holds the line itself, unless
+    /// it is the end.
+    fn base(&self, lines: &[Line], cut: usize) -> Option<HistoryBase> {
+        let ordinal = |line: &Line| line.record["ordinal"].as_u64();
+        let (end_ordinal, end_bytes) = match lines.get(cut) {
+            Some(line) => (ordinal(line)?, line.offset),
+            None => (
+                ordinal(lines.last()?)?.saturating_add(1),
+                self.files.text().len() as u64,
+            ),
+        };
+        Some(HistoryBase {
+            thread: self.thread.clone(),
+            end_ordinal,
+            end_bytes,
+        })
+    }
+
+    pub(super) fn fork(&mut self, step: &PlanStep, point: ForkPoint) -> Result<(), NoVerdict> {
+        let lines = self.lines()?;
+        let (cut, left) = match point {
+            ForkPoint::Through(turn) if turn < self.turns.len() => {
+                (self.begins(step, &lines, turn + 1)?, turn)
+            }
+            ForkPoint::Before(turn) => (self.begins(step, &lines, turn)?, turn - 1),
+            ForkPoint::Whole | ForkPoint::Through(_) => (lines.len(), self.turns.len()),
+        };
+        let found = self.found_in(&lines[..cut], None)?;
+        let taken = match self.base(&lines, cut) {
+            Some(base) if found.next_ordinal.is_some() => Taken::Based(base),
+            Some(_) | None => {
+                let copied = lines[..cut].iter().map(|line| line.text.clone());
+                Taken::Copied(copied.collect())
+            }
+        };
+        self.files.open();
+        let (profile, settings) = (self.profile.clone(), self.settings.clone());
+        let session = Session::fork(profile, settings, self.ports(), found, &self.known(), taken);
+        self.turns.truncate(left);
+        self.install(session);
+        Ok(())
+    }
+
+    pub(super) fn revert(&mut self, step: &PlanStep, turn: usize) -> Result<(), NoVerdict> {
+        let lines = self.lines()?;
+        let cut = self.begins(step, &lines, turn)?;
+        let found = self.found_in(&lines[..cut], None)?;
+        let base = self
+            .base(&lines, cut)
+            .filter(|_| found.next_ordinal.is_some());
+        let base = base.ok_or_else(|| {
+            NoVerdict::NotSupported(format!(
+                "step {}: a thread without ordinals is not reverted",
+                step.number
+            ))
+        })?;
+        self.files.open();
+        let (profile, settings) = (self.profile.clone(), self.settings.clone());
+        let session = Session::revert(profile, settings, self.ports(), found, &self.known(), base);
+        self.turns.truncate(turn - 1);
+        self.install(session);
+        Ok(())
+    }
+
+    pub(super) fn roll_back(&mut self, step: &PlanStep, turns: u64) -> Result<(), NoVerdict> {
+        if self.profile.usage_records {
+            return Err(NoVerdict::NotSupported(format!(
+                "step {}: this version has no rollback",
+                step.number
+            )));
+        }
+        let lines = self.lines()?;
+        let marker = json!({"type": "event_msg", "payload": rollback_marker(turns)});
+        let found = self.found_in(&lines, Some(marker))?;
+        self.session().roll_back(turns, found);
+        Ok(())
+    }
+}
+
+fn refused(why: Unreadable) -> NoVerdict {
+    NoVerdict::NotSupported(format!("a rollout that {why}"))
+}
