@@ -181,8 +181,8 @@ pub struct ForkedFrom {
 /// Records before an ordinal of a thread's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryBase {
-    /// The thread.
-    pub thread: String,
+    /// Id of the file: that of its thread, or its own where a revert began it.
+    pub id: String,
     /// The first ordinal that is not part of it.
     pub end_ordinal: u64,
     /// Bytes of the file before that record.
@@ -238,7 +238,7 @@ pub fn session_meta(
         set(
             "history_base",
             json!({
-                "thread_id": base.thread,
+                "thread_id": base.id,
                 "end_ordinal_exclusive": base.end_ordinal,
                 "end_byte_offset": base.end_bytes,
             }),

@@ -11,37 +11,26 @@ use crate::ports::ReadAt;
 
 /// Finds rollout files.
 pub trait Rollouts {
-    /// The files of a thread, oldest first.
-    fn of_thread(&self, thread: &str) -> Vec<Rc<dyn ReadAt>>;
+    /// The file that a thread was last written to.
+    fn newest(&self, thread: &str) -> Option<Rc<dyn ReadAt>>;
+    /// The file of this id: that of the thread for the first one, an id of its own for one that a
+    /// revert began.
+    fn file(&self, id: &str) -> Option<Rc<dyn ReadAt>>;
 }
 
-/// The parts of the newest file of a thread, oldest first.
-///
-/// A file names the thread that it stands on, and an ordinal: of the files of that thread it is the
-/// newest one that begins before it, and of its own thread one that is older.
+/// The parts of the newest file of a thread, oldest first. A file names the one that it stands on.
 pub fn lineage(thread: &str, rollouts: &dyn Rollouts) -> Result<Vec<Part>, Unreadable> {
-    let mut files = rollouts.of_thread(thread);
-    let newest = files.pop().ok_or(Unreadable::Lineage)?;
-    let mut own = thread.to_owned();
+    let newest = rollouts.newest(thread).ok_or(Unreadable::Lineage)?;
     let mut base = base_of(&*newest)?;
     let mut parts = vec![Part::whole(newest)?];
     let mut before = u64::MAX;
-    while let Some((older, ordinal, end)) = base {
+    while let Some((id, ordinal, end)) = base {
         // Files that stand on each other in a circle would never end.
         if ordinal >= before {
             return Err(Unreadable::Lineage);
         }
         before = ordinal;
-        if older != own {
-            files = rollouts.of_thread(&older);
-            own = older;
-        }
-        let file = loop {
-            let file = files.pop().ok_or(Unreadable::Lineage)?;
-            if first_ordinal(&*file)?.is_none_or(|first| first < ordinal) {
-                break file;
-            }
-        };
+        let file = rollouts.file(&id).ok_or(Unreadable::Lineage)?;
         base = base_of(&*file)?;
         parts.push(Part::before(file, ordinal, end)?);
     }
@@ -51,20 +40,16 @@ pub fn lineage(thread: &str, rollouts: &dyn Rollouts) -> Result<Vec<Part>, Unrea
 
 type Base = (String, u64, Option<u64>);
 
-/// Thread, first ordinal that is not part of it, and bytes of the file that a file stands on.
+/// Id, first ordinal that is not part of it, and bytes of the file that a file stands on.
 fn base_of(file: &dyn ReadAt) -> Result<Option<Base>, Unreadable> {
     let Some(meta) = first_line(file)? else {
         return Ok(None);
     };
     let base = &meta["payload"]["history_base"];
-    let thread = base["thread_id"].as_str().map(str::to_owned);
+    let id = base["thread_id"].as_str().map(str::to_owned);
     let ordinal = base["end_ordinal_exclusive"].as_u64();
     let end = base["end_byte_offset"].as_u64();
-    Ok(thread.zip(ordinal).map(|(thread, at)| (thread, at, end)))
-}
-
-fn first_ordinal(file: &dyn ReadAt) -> Result<Option<u64>, Unreadable> {
-    Ok(first_line(file)?.and_then(|line| line["ordinal"].as_u64()))
+    Ok(id.zip(ordinal).map(|(id, at)| (id, at, end)))
 }
 
 /// The first line that is JSON.
@@ -76,4 +61,52 @@ fn first_line(file: &dyn ReadAt) -> Result<Option<Value>, Unreadable> {
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+
+    struct Files(BTreeMap<&'static str, String>);
+
+    impl Rollouts for Files {
+        fn newest(&self, thread: &str) -> Option<Rc<dyn ReadAt>> {
+            self.file(thread)
+        }
+
+        fn file(&self, id: &str) -> Option<Rc<dyn ReadAt>> {
+            let text = self.0.get(id)?.clone();
+            Some(Rc::new(text.into_bytes()))
+        }
+    }
+
+    fn file(base: Option<(&str, u64)>) -> String {
+        let base = base.map(|(id, end)| json!({"thread_id": id, "end_ordinal_exclusive": end}));
+        let payload = json!({"id": "x", "history_base": base});
+        format!("{}\n", json!({"type": "session_meta", "payload": payload}))
+    }
+
+    fn parts(files: &[(&'static str, Option<(&str, u64)>)]) -> Result<usize, Unreadable> {
+        let files = files.iter().map(|(id, base)| (*id, file(*base)));
+        lineage("a", &Files(files.collect())).map(|parts| parts.len())
+    }
+
+    #[test]
+    fn a_file_is_read_with_all_that_it_stands_on() {
+        assert_eq!(parts(&[("a", None)]), Ok(1));
+        let three = [("a", Some(("b", 9))), ("b", Some(("c", 4))), ("c", None)];
+        assert_eq!(parts(&three), Ok(3));
+    }
+
+    #[test]
+    fn a_missing_file_and_a_circle_are_no_lineage() {
+        assert_eq!(parts(&[]), Err(Unreadable::Lineage));
+        assert_eq!(parts(&[("a", Some(("b", 9)))]), Err(Unreadable::Lineage));
+        let circle = [("a", Some(("b", 9))), ("b", Some(("a", 9)))];
+        assert_eq!(parts(&circle), Err(Unreadable::Lineage));
+    }
 }

@@ -123,6 +123,11 @@ impl Part {
         Ok(part)
     }
 
+    /// Bytes of the file that are part of the thread.
+    pub fn bytes(&self) -> u64 {
+        self.end
+    }
+
     fn holds(&self, line: &Value) -> bool {
         let Some(end) = self.before_ordinal else {
             return true;

@@ -166,6 +166,8 @@ pub struct Found {
     pub thread: String,
     /// The thread that it was forked from.
     pub forked_from: Option<ForkedFrom>,
+    /// Newest turn that the user began, as far as it was read.
+    pub attributed_turn: Option<String>,
     /// Id of the first window.
     pub first_window: String,
     /// Current window.
@@ -270,6 +272,7 @@ fn reading(
     })?;
     found.history = rebuilt.history;
     found.uncounted = rebuilt.uncounted;
+    found.attributed_turn = scan.attributed;
     let (model, baseline) = scan.told.told();
     found.baseline = baseline.filter(|_| !rebuilt.summarised_anew);
     found.model = model;
@@ -348,6 +351,7 @@ impl Found {
                 thread: thread.to_owned(),
                 ordinal: meta["forked_from_ordinal_exclusive"].as_u64(),
             }),
+            attributed_turn: None,
             first_window: window.clone(),
             window: Window {
                 number: 0,

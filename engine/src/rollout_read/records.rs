@@ -53,6 +53,8 @@ pub(super) struct Checkpoint<'a> {
     pub(super) window_id: Option<&'a str>,
     /// Id of the window before.
     pub(super) previous_window_id: Option<&'a str>,
+    /// Newest turn that the user had begun.
+    pub(super) attributed_turn: Option<&'a str>,
     /// Texts that were retained then.
     pub(super) retained_context: Option<&'a Value>,
 }
@@ -138,6 +140,7 @@ impl<'a> Checkpoint<'a> {
             window_number,
             window_id: window_id.as_str(),
             previous_window_id: payload["previous_window_id"].as_str(),
+            attributed_turn: payload["resume_metadata"]["turn_attribution"]["turn_id"].as_str(),
             retained_context: payload.get("retained_context").filter(|it| it.is_object()),
         })
     }

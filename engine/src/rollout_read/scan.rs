@@ -61,6 +61,7 @@ pub(super) struct Opened {
     pub(super) number: Option<u64>,
     pub(super) id: Option<String>,
     pub(super) previous: Option<String>,
+    attributed: Option<String>,
 }
 
 impl Opened {
@@ -70,6 +71,7 @@ impl Opened {
             number: checkpoint.window_number,
             id: checkpoint.window_id.map(str::to_owned),
             previous: checkpoint.previous_window_id.map(str::to_owned),
+            attributed: checkpoint.attributed_turn.map(str::to_owned),
         }
     }
 }
@@ -172,6 +174,8 @@ pub(super) struct Scan<'p> {
     rolled_back: u64,
     segment: usize,
     pub(super) start: Start,
+    /// Newest turn that the user began; a checkpoint repeats it.
+    pub(super) attributed: Option<String>,
     pub(super) told: Told,
     pub(super) windows: Windows,
     pub(super) counted: Counted,
@@ -186,6 +190,7 @@ impl<'p> Scan<'p> {
             rolled_back: 0,
             segment: 0,
             start: Start::default(),
+            attributed: None,
             told: Told::default(),
             windows: Windows::default(),
             counted: Counted::new(profile),
@@ -257,10 +262,16 @@ impl<'p> Scan<'p> {
             if let Waiting::Checkpoint(opened) = &waiting {
                 self.windows.take(opened, standing, self.profile);
                 self.start.take(place, opened, standing, self.profile);
+                if standing.survives && !standing.by_user && self.attributed.is_none() {
+                    self.attributed.clone_from(&opened.attributed);
+                }
                 if self.start.installed {
                     self.told.installed();
                 }
             }
+        }
+        if standing.survives && open.by_user && self.attributed.is_none() {
+            self.attributed = open.turn;
         }
         if open.by_user {
             self.rolled_back = self.rolled_back.saturating_sub(1);

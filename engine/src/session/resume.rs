@@ -23,8 +23,10 @@ pub(super) const DEFAULT_TIER: &str = "default";
 pub(super) enum Recorded {
     /// Others.
     Otherwise,
-    /// The same, or nothing.
-    NotOtherwise,
+    /// The same.
+    Same,
+    /// Nothing.
+    Nothing,
 }
 
 impl Session {
@@ -37,12 +39,12 @@ impl Session {
         found: Found,
         known: &[Model],
     ) -> Self {
-        let other_origin = found.forked_from.is_some();
+        let based_fork = found.forked_from.is_some() && found.next_ordinal.is_some();
         let (mut session, recorded) = Self::restored(profile, settings, ports, found, known);
         if session.profile.settings_at_resume || recorded == Recorded::Otherwise {
             session.record_settings();
         }
-        if !other_origin || session.profile.tells_usage_of_resumed_forks {
+        if !based_fork || session.profile.tells_usage_of_resumed_forks {
             session.report_usage();
         }
         session
@@ -121,10 +123,11 @@ impl Session {
         );
         let now = rollout::thread_settings(&session.settings, &session.profile, &session.thread);
         let recorded = match found.applied {
+            None => Recorded::Nothing,
             Some(event) if event["thread_settings"] != now["thread_settings"] => {
                 Recorded::Otherwise
             }
-            Some(_) | None => Recorded::NotOtherwise,
+            Some(_) => Recorded::Same,
         };
         (session, recorded)
     }

@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use super::Session;
-use super::resume::DEFAULT_TIER;
+use super::resume::{DEFAULT_TIER, Recorded};
 use crate::ports::Ports;
 use crate::profile::Profile;
 use crate::rollout::{ForkedFrom, HistoryBase, Origin, Recorder};
@@ -46,19 +46,25 @@ impl Session {
                 Taken::Based(base) => Some(base.end_ordinal),
             },
         };
+        let attributed = found.attributed_turn.clone();
         let found = Found { thread, ..found };
         let (mut session, _) = Self::restored(profile, settings, ports, found, known);
         session.history_initialization = "warm_fork";
         session.origin.forked_from = Some(from);
+        session.attributed_turn = attributed.filter(|_| session.profile.usage_records);
         match taken {
             Taken::Copied(lines) => {
-                session.begin_file(window, None);
+                session.begin_file(window, None, None);
                 for line in lines {
                     session.ports.store.append(&line);
                 }
+                if session.profile.wide_metadata {
+                    session.record_settings();
+                }
             }
             Taken::Based(base) => {
-                session.begin_file(window, Some(base));
+                let ordinal = base.end_ordinal;
+                session.begin_file(window, Some(base), Some(ordinal));
                 session.record_settings();
             }
         }
@@ -66,19 +72,21 @@ impl Session {
         session
     }
 
-    /// The same thread as it was before a turn, in a file that stands on the older ones.
+    /// The same thread as it was before a turn, in a file that stands on an older one; before its
+    /// first turn it stands on none.
     pub fn revert(
         profile: Profile,
         settings: Settings,
         ports: Ports,
         found: Found,
         known: &[Model],
-        base: HistoryBase,
+        base: Option<HistoryBase>,
     ) -> Self {
         let window = found.first_window.clone();
-        let (mut session, _) = Self::restored(profile, settings, ports, found, known);
-        session.begin_file(window, Some(base));
-        if session.profile.settings_at_resume {
+        let (mut session, recorded) = Self::restored(profile, settings, ports, found, known);
+        let ordinal = base.as_ref().map_or(0, |base| base.end_ordinal);
+        session.begin_file(window, base, Some(ordinal));
+        if session.profile.settings_at_resume || recorded != Recorded::Same {
             session.record_settings();
         }
         let tier = &mut session.settings.sampling.service_tier;
@@ -88,12 +96,8 @@ impl Session {
     }
 
     /// Writes the session record of a file that stands on others, or holds a copy of one.
-    fn begin_file(&mut self, window: String, base: Option<HistoryBase>) {
-        self.recorder = Recorder::new(
-            self.ports.store.clone(),
-            self.ports.clock.clone(),
-            base.as_ref().map(|base| base.end_ordinal),
-        );
+    fn begin_file(&mut self, window: String, base: Option<HistoryBase>, ordinal: Option<u64>) {
+        self.recorder = Recorder::new(self.ports.store.clone(), self.ports.clock.clone(), ordinal);
         self.origin = Origin {
             base,
             ..std::mem::take(&mut self.origin)

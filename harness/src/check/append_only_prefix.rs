@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{at, input, turn, turns_that_go_back};
+use super::{at, input, thread, turn, turns_that_go_back};
 use crate::golden::fold::same;
 use crate::mask::Masked;
 
@@ -33,7 +33,9 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
             continue;
         }
         if turn(request).is_some_and(|turn| goes_back.remove(turn)) {
-            before.remove(window.as_str());
+            // The windows behind that point are opened anew, too.
+            let thread = thread(request);
+            before.retain(|window, _| window.rsplit_once(':').map(|it| it.0) != thread);
         }
         if let Some((earlier, old)) = before.get(window.as_str()) {
             let broken = old

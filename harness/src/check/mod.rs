@@ -276,10 +276,11 @@ fn turn(request: &MaskedRequest) -> Option<&str> {
 fn turns_that_go_back(masked: &Masked) -> BTreeSet<&str> {
     let mut turns = BTreeSet::new();
     for rollout in &masked.rollouts {
-        let mut back = false;
+        // The file of a revert has an id of its own behind that of the thread.
+        let mut back = rollout.name.contains('_');
         for record in &rollout.records {
             let payload = &record["payload"];
-            back |= payload["history_base"].is_object() || payload["type"] == "thread_rolled_back";
+            back |= payload["type"] == "thread_rolled_back";
             if back && payload["type"] == "task_started" {
                 turns.extend(word(payload, "turn_id"));
                 back = false;

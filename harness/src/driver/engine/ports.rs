@@ -548,12 +548,37 @@ impl Files {
     }
 }
 
-impl Rollouts for Files {
-    fn of_thread(&self, thread: &str) -> Vec<Rc<dyn ReadAt>> {
+impl Files {
+    fn find(&self, wanted: impl Fn(&RolloutFile) -> bool) -> Option<Rc<dyn ReadAt>> {
         let files = self.files.borrow();
-        let own = files.iter().filter(|file| file.name.contains(thread));
-        own.map(|file| Rc::new(file.text.clone().into_bytes()) as Rc<dyn ReadAt>)
-            .collect()
+        let file = files.iter().rfind(|file| wanted(file))?;
+        Some(Rc::new(file.text.clone().into_bytes()))
+    }
+
+    /// Id of the newest file: that of a segment, or of its thread.
+    pub(super) fn id(&self) -> Option<String> {
+        let files = self.files.borrow();
+        let stem = files.last()?.name.strip_suffix(".jsonl")?;
+        let id = stem.rsplit_once('_').map(|(_, segment)| segment);
+        Some(id.or_else(|| stem.get(STAMP_BYTES..))?.to_owned())
+    }
+}
+
+/// Bytes of a file name before the id of its thread.
+const STAMP_BYTES: usize = "rollout-2026-01-01T00-00-00-".len();
+
+impl Rollouts for Files {
+    fn newest(&self, thread: &str) -> Option<Rc<dyn ReadAt>> {
+        self.find(|file| {
+            file.name
+                .get(STAMP_BYTES..)
+                .is_some_and(|id| id.starts_with(thread))
+        })
+    }
+
+    fn file(&self, id: &str) -> Option<Rc<dyn ReadAt>> {
+        let end = format!("{id}.jsonl");
+        self.find(|file| file.name.ends_with(&end))
     }
 }
 

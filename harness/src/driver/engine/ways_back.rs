@@ -1,7 +1,7 @@
 //! Forks, reverts and rollbacks on the engine: what the thread was is read from its files.
 
 use engine::rollout::HistoryBase;
-use engine::rollout_read::{self, BLOCK_BYTES, Found, Unreadable};
+use engine::rollout_read::{self, BLOCK_BYTES, Found, Place, Unreadable};
 use engine::session::{Session, Taken, rollback_marker};
 use engine::settings::Model;
 use serde_json::{Value, json};
@@ -14,8 +14,9 @@ use crate::scenario::plan::{ForkPoint, PlanStep};
 struct Line {
     text: String,
     record: Value,
-    /// Bytes of its file before it.
-    offset: u64,
+    place: Place,
+    /// Bytes of its file that are part of the thread.
+    part_bytes: u64,
 }
 
 impl Run<'_> {
@@ -37,14 +38,7 @@ impl Run<'_> {
     fn found_in(&self, lines: &[Line], more: Option<Value>) -> Result<Found, NoVerdict> {
         let meta = self.newest_meta();
         let records = lines.iter().map(|line| line.record.clone());
-        let mut records: Vec<Value> = meta.into_iter().chain(records).chain(more).collect();
-        // The newest record has to have an ordinal, and a thread that was never run on has only its
-        // session record.
-        if let [meta, rest @ ..] = &mut records[..]
-            && rest.is_empty()
-        {
-            meta["ordinal"] = json!(0);
-        }
+        let records: Vec<Value> = meta.into_iter().chain(records).chain(more).collect();
         rollout_read::read(&records, &self.profile, self.settings.truncation()).map_err(refused)
     }
 
@@ -62,15 +56,32 @@ impl Run<'_> {
             lines.push(Line {
                 text: record.to_string(),
                 record: record.clone(),
-                offset: place.offset,
+                place,
+                part_bytes: parts[place.part].bytes(),
             });
         })
         .map_err(refused)?;
         Ok(lines)
     }
 
+    /// Number of the line behind the end of a turn, counted from 1.
+    fn ends(&self, step: &PlanStep, lines: &[Line], turn: usize) -> Result<usize, NoVerdict> {
+        let ends = ["task_complete", "turn_aborted"];
+        self.event(step, lines, turn, &ends).map(|index| index + 1)
+    }
+
     /// Number of the line that begins a turn, counted from 1.
     fn begins(&self, step: &PlanStep, lines: &[Line], turn: usize) -> Result<usize, NoVerdict> {
+        self.event(step, lines, turn, &["task_started"])
+    }
+
+    fn event(
+        &self,
+        step: &PlanStep,
+        lines: &[Line],
+        turn: usize,
+        kinds: &[&str],
+    ) -> Result<usize, NoVerdict> {
         let unknown = || {
             NoVerdict::CouldNotRun(format!(
                 "step {} (line {}): the thread has no turn {turn}, but {}",
@@ -83,37 +94,42 @@ impl Run<'_> {
         let id = id.ok_or_else(unknown)?;
         let starts = |line: &Line| {
             let payload = &line.record["payload"];
-            payload["type"] == "task_started" && payload["turn_id"] == **id
+            let kind = payload["type"].as_str().unwrap_or_default();
+            kinds.contains(&kind) && payload["turn_id"] == **id
         };
         lines.iter().position(starts).ok_or_else(unknown)
     }
 
-    /// The records before a line as what a new file stands on. `lines` holds the line itself, unless
-    /// it is the end.
+    /// The records before a line as what a new file stands on: `None` where there are none but the
+    /// session record, or where they have no ordinals.
     fn base(&self, lines: &[Line], cut: usize) -> Option<HistoryBase> {
-        let ordinal = |line: &Line| line.record["ordinal"].as_u64();
-        let (end_ordinal, end_bytes) = match lines.get(cut) {
-            Some(line) => (ordinal(line)?, line.offset),
-            None => (
-                ordinal(lines.last()?)?.saturating_add(1),
-                self.files.text().len() as u64,
-            ),
-        };
+        let ids = self.ids_of_files(lines);
+        let last = lines[..cut].last().filter(|_| cut > 1)?;
+        let same = |next: &&Line| next.place.part == last.place.part;
+        let next = lines.get(cut).filter(same);
         Some(HistoryBase {
-            thread: self.thread.clone(),
-            end_ordinal,
-            end_bytes,
+            id: ids.get(last.place.part)?.clone(),
+            end_ordinal: last.record["ordinal"].as_u64()?.saturating_add(1),
+            end_bytes: next.map_or(last.part_bytes, |next| next.place.offset),
         })
+    }
+
+    /// Ids of the files that the lines stand in, oldest first.
+    fn ids_of_files(&self, lines: &[Line]) -> Vec<String> {
+        let begins = lines.iter().filter(|line| line.place.offset == 0).skip(1);
+        let older = begins.map(|line| {
+            let base = &line.record["payload"]["history_base"]["thread_id"];
+            base.as_str().unwrap_or_default().to_owned()
+        });
+        older.chain(self.files.id()).collect()
     }
 
     pub(super) fn fork(&mut self, step: &PlanStep, point: ForkPoint) -> Result<(), NoVerdict> {
         let lines = self.lines()?;
         let (cut, left) = match point {
-            ForkPoint::Through(turn) if turn < self.turns.len() => {
-                (self.begins(step, &lines, turn + 1)?, turn)
-            }
+            ForkPoint::Through(turn) => (self.ends(step, &lines, turn)?, turn),
             ForkPoint::Before(turn) => (self.begins(step, &lines, turn)?, turn - 1),
-            ForkPoint::Whole | ForkPoint::Through(_) => (lines.len(), self.turns.len()),
+            ForkPoint::Whole => (lines.len(), self.turns.len()),
         };
         let found = self.found_in(&lines[..cut], None)?;
         let taken = match self.base(&lines, cut) {
@@ -135,15 +151,13 @@ impl Run<'_> {
         let lines = self.lines()?;
         let cut = self.begins(step, &lines, turn)?;
         let found = self.found_in(&lines[..cut], None)?;
-        let base = self
-            .base(&lines, cut)
-            .filter(|_| found.next_ordinal.is_some());
-        let base = base.ok_or_else(|| {
-            NoVerdict::NotSupported(format!(
+        if found.next_ordinal.is_none() {
+            return Err(NoVerdict::NotSupported(format!(
                 "step {}: a thread without ordinals is not reverted",
                 step.number
-            ))
-        })?;
+            )));
+        }
+        let base = self.base(&lines, cut);
         self.files.open();
         let (profile, settings) = (self.profile.clone(), self.settings.clone());
         let session = Session::revert(profile, settings, self.ports(), found, &self.known(), base);
