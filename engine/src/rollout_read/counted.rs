@@ -47,8 +47,6 @@ enum Given {
     #[default]
     Sought,
     Model(String),
-    /// The newest turn says it.
-    OfTurn,
 }
 
 impl Counted {
@@ -70,7 +68,7 @@ impl Counted {
                 self.effort
                     .get_or_insert_with(|| context.effort.map(str::to_owned));
                 if !self.restores_settings && matches!(self.given_model, Given::Sought) {
-                    self.given_model = Given::OfTurn;
+                    self.given_model = Given::Model(context.model.to_owned());
                 }
             }
             Record::Usage(payload) => {
@@ -197,7 +195,7 @@ impl Counted {
         found.effort = self.effort.flatten();
         found.given_model = match self.given_model {
             Given::Model(model) => Some(model),
-            Given::Sought | Given::OfTurn => None,
+            Given::Sought => None,
         };
         if let Some(event) = &self.applied {
             let applied = &event["thread_settings"];

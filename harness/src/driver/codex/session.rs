@@ -30,6 +30,12 @@ use crate::texts::Calibration;
 /// Longest wait for the prewarm of a thread that was loaded.
 const EARLY_MAX: Duration = Duration::from_secs(10);
 
+/// How often a revert is asked for again while the file is held, and the pause between.
+const FREE_TRIES_MAX: usize = 40;
+const FREE_PAUSE: Duration = Duration::from_millis(50);
+/// What the refusal says then.
+const HELD: &str = "already has an active writer";
+
 /// What a session is made of.
 pub(crate) struct SessionParts<'a> {
     pub(crate) pool: &'a Pool,
@@ -295,7 +301,7 @@ impl<'a> Session<'a> {
                 self.drain().await;
                 let before = self.turn_id(step, *turn)?;
                 let params = json!({"threadId": self.thread(), "beforeTurnId": before});
-                if self.ask(step, "thread/revert", params).await?.is_some() {
+                if self.revert(step, params).await?.is_some() {
                     self.turns.truncate(turn - 1);
                     self.drain().await;
                 }
@@ -353,6 +359,21 @@ impl<'a> Session<'a> {
         });
         self.turns.extend(started);
         Ok(())
+    }
+
+    /// Asks for a revert, again while the turn that just ended still holds its file (0.164.0).
+    async fn revert(&mut self, step: &PlanStep, params: Value) -> Result<Option<Value>, NoVerdict> {
+        for _ in 0..FREE_TRIES_MAX {
+            let asked = self.process().rpc.request("thread/revert", params.clone());
+            match asked.await {
+                Err(RpcError::Refused { message, .. }) if message.contains(HELD) => {
+                    tokio::time::sleep(FREE_PAUSE).await;
+                }
+                Ok(response) => return Ok(Some(response)),
+                Err(_) => break,
+            }
+        }
+        self.ask(step, "thread/revert", params).await
     }
 
     /// Id of a turn of the thread, counted from 1.

@@ -127,6 +127,10 @@ impl Run<'_> {
     pub(super) fn fork(&mut self, step: &PlanStep, point: ForkPoint) -> Result<(), NoVerdict> {
         let lines = self.lines()?;
         let (cut, left) = match point {
+            // A copy goes up to the start of the next turn on 0.144.6.
+            ForkPoint::Through(turn) if turn < self.turns.len() && !self.profile.usage_records => {
+                (self.begins(step, &lines, turn + 1)?, turn)
+            }
             ForkPoint::Through(turn) => (self.ends(step, &lines, turn)?, turn),
             ForkPoint::Before(turn) => (self.begins(step, &lines, turn)?, turn - 1),
             ForkPoint::Whole => (lines.len(), self.turns.len()),
