@@ -274,6 +274,11 @@ impl Session {
         &self.thread
     }
 
+    /// The settings in force.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// The live history.
     pub fn history(&self) -> &History {
         &self.history

@@ -23,10 +23,8 @@ pub(super) const DEFAULT_TIER: &str = "default";
 pub(super) enum Recorded {
     /// Others.
     Otherwise,
-    /// The same.
-    Same,
-    /// Nothing.
-    Nothing,
+    /// The same, or nothing.
+    NotOtherwise,
 }
 
 impl Session {
@@ -123,11 +121,10 @@ impl Session {
         );
         let now = rollout::thread_settings(&session.settings, &session.profile, &session.thread);
         let recorded = match found.applied {
-            None => Recorded::Nothing,
             Some(event) if event["thread_settings"] != now["thread_settings"] => {
                 Recorded::Otherwise
             }
-            Some(_) => Recorded::Same,
+            Some(_) | None => Recorded::NotOtherwise,
         };
         (session, recorded)
     }

@@ -6,10 +6,10 @@
 use serde_json::{Value, json};
 
 use super::Session;
-use super::resume::{DEFAULT_TIER, Recorded};
+use super::resume::DEFAULT_TIER;
 use crate::ports::Ports;
 use crate::profile::Profile;
-use crate::rollout::{ForkedFrom, HistoryBase, Origin, Recorder};
+use crate::rollout::{ForkedFrom, HistoryBase, Origin, Recorder, thread_settings};
 use crate::rollout_read::Found;
 use crate::settings::{Model, Settings};
 use crate::tokens::Usage;
@@ -29,7 +29,8 @@ pub enum Taken {
 }
 
 impl Session {
-    /// A new thread that goes on where another one was; `found` is what that one was there.
+    /// A new thread that goes on where another one was; `found` is what that one was there, and
+    /// `taken_over` the settings that it has now.
     pub fn fork(
         profile: Profile,
         settings: Settings,
@@ -37,6 +38,7 @@ impl Session {
         found: Found,
         known: &[Model],
         taken: Taken,
+        taken_over: Option<&Settings>,
     ) -> Self {
         let (thread, window) = (ports.ids.uuid(), ports.ids.uuid());
         let from = ForkedFrom {
@@ -48,7 +50,12 @@ impl Session {
         };
         let attributed = found.attributed_turn.clone();
         let found = Found { thread, ..found };
+        let config = settings.clone();
         let (mut session, _) = Self::restored(profile, settings, ports, found, known);
+        // Permissions are those that the thread has now, on 0.171, or those of the config.
+        let now = taken_over.filter(|_| session.profile.forks_live_permissions);
+        session.take_permissions(now.unwrap_or(&config));
+        session.settings.sampling.service_tier = config.sampling.service_tier;
         session.history_initialization = "warm_fork";
         session.origin.forked_from = Some(from);
         session.attributed_turn = attributed.filter(|_| session.profile.usage_records);
@@ -83,16 +90,35 @@ impl Session {
         base: Option<HistoryBase>,
     ) -> Self {
         let window = found.first_window.clone();
-        let (mut session, recorded) = Self::restored(profile, settings, ports, found, known);
+        let attributed = found.attributed_turn.clone();
+        let applied = found.applied.clone();
+        let config = settings.clone();
+        let (mut session, _) = Self::restored(profile, settings, ports, found, known);
+        session.attributed_turn = attributed;
+        // Before its first turn a thread has nothing to go by.
+        session.supplied = base.is_none();
+        session.settings_recorded = base.is_some();
         let ordinal = base.as_ref().map_or(0, |base| base.end_ordinal);
         session.begin_file(window, base, Some(ordinal));
-        if session.profile.settings_at_resume || recorded != Recorded::Same {
-            session.record_settings();
+        // It is loaded with the permissions of the config, and those of its records follow.
+        let mut loaded = session.settings.clone();
+        loaded.sandbox = config.sandbox;
+        loaded.approval = config.approval;
+        let event = thread_settings(&loaded, &session.profile, &session.thread);
+        let same = applied.is_some_and(|it| it["thread_settings"] == event["thread_settings"]);
+        if session.profile.settings_at_resume || !same {
+            session.record_settings_of(&loaded);
         }
         let tier = &mut session.settings.sampling.service_tier;
         tier.get_or_insert_with(|| DEFAULT_TIER.to_owned());
-        session.record_settings();
+        let restored = session.settings.clone();
+        session.record_settings_of(&restored);
         session
+    }
+
+    fn take_permissions(&mut self, from: &Settings) {
+        self.settings.sandbox.clone_from(&from.sandbox);
+        self.settings.approval.clone_from(&from.approval);
     }
 
     /// Writes the session record of a file that stands on others, or holds a copy of one.

@@ -144,8 +144,19 @@ impl Run<'_> {
             }
         };
         self.files.open();
-        let (profile, settings) = (self.profile.clone(), self.settings.clone());
-        let session = Session::fork(profile, settings, self.ports(), found, &self.known(), taken);
+        let live = self
+            .session
+            .as_ref()
+            .map(|session| session.settings().clone());
+        let session = Session::fork(
+            self.profile.clone(),
+            self.settings.clone(),
+            self.ports(),
+            found,
+            &self.known(),
+            taken,
+            live.as_ref(),
+        );
         self.turns.truncate(left);
         self.install(session);
         Ok(())
