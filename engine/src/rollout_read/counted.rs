@@ -26,7 +26,7 @@ pub(super) struct Counted {
     pub(super) info: Option<TokenInfo>,
     thread_usage: Option<Usage>,
     /// Reasoning effort of the newest record that could say one.
-    effort: Option<Option<String>>,
+    effort: Option<Effort>,
     given_model: Given,
     applied: Option<Value>,
     cwd: Option<String>,
@@ -40,6 +40,10 @@ pub(super) struct Counted {
     order: Option<u64>,
     retained: Texts,
 }
+
+/// What a record says of the reasoning effort.
+#[derive(Debug)]
+struct Effort(Option<String>);
 
 /// The model that the thread was last given.
 #[derive(Debug, Default)]
@@ -66,7 +70,7 @@ impl Counted {
             Record::Checkpoint(checkpoint) => self.checkpoint(checkpoint),
             Record::TurnContext(context) => {
                 self.effort
-                    .get_or_insert_with(|| context.effort.map(str::to_owned));
+                    .get_or_insert_with(|| Effort(context.effort.map(str::to_owned)));
                 if !self.restores_settings && matches!(self.given_model, Given::Sought) {
                     self.given_model = Given::Model(context.model.to_owned());
                 }
@@ -140,7 +144,8 @@ impl Counted {
     fn settings(&mut self, event: &Value) {
         let applied = &event["thread_settings"];
         let text = |key: &str| applied[key].as_str().map(str::to_owned);
-        self.effort.get_or_insert_with(|| text("reasoning_effort"));
+        self.effort
+            .get_or_insert_with(|| Effort(text("reasoning_effort")));
         if let (Given::Sought, Some(model)) = (&self.given_model, text("model")) {
             self.given_model = Given::Model(model);
         }
@@ -192,7 +197,7 @@ impl Counted {
             found.thread_usage = self.thread_usage.unwrap_or_default();
             found.retained = self.retained.texts();
         }
-        found.effort = self.effort.flatten();
+        found.effort = self.effort.and_then(|effort| effort.0);
         found.given_model = match self.given_model {
             Given::Model(model) => Some(model),
             Given::Sought => None,

@@ -29,10 +29,8 @@ struct Written {
 }
 
 fn bytes(lines: &[Value], written: Written) -> Vec<u8> {
-    let mut text: String = lines
-        .iter()
-        .map(|line| format!("{line}{}", written.ending))
-        .collect();
+    let lines = lines.iter().map(|line| format!("{line}{}", written.ending));
+    let mut text = lines.collect::<Vec<String>>().concat();
     if !written.last_ends {
         text.truncate(text.len() - written.ending.len());
     }

@@ -14,7 +14,7 @@ use crate::resume_bench::peak_bytes;
 use crate::scenario::plan::{Plan, StopKind};
 
 /// Longest wait for the answer.
-const ANSWER_MAX: Duration = Duration::from_secs(900);
+const ANSWER_MAX: Duration = Duration::from_mins(15);
 
 /// Seconds up to the answer, and the highest resident memory of the process in bytes.
 ///
