@@ -25,7 +25,7 @@ pub mod error;
 pub mod events;
 pub mod history;
 pub mod hooks;
-mod images;
+pub mod images;
 pub mod items;
 mod permissions;
 mod plan_limit;

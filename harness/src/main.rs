@@ -66,10 +66,10 @@ fn main() -> ExitCode {
         Command::List(args) => return list::run(args),
         Command::New(args) => return new::run(args),
         Command::Schema(args) => return schema::run(args),
-        Command::Calibrate(args) => return finish(&calibrate::run(args)),
-        Command::Doctor(args) => return finish(&doctor::run(args)),
-        Command::Shrink(args) => return finish(&shrink::run(args)),
-        Command::Import(args) => return finish(&import::run(args)),
+        Command::Calibrate(args) => return calibrate::run(args).finish(),
+        Command::Doctor(args) => return doctor::run(args).finish(),
+        Command::Shrink(args) => return shrink::run(args).finish(),
+        Command::Import(args) => return import::run(args).finish(),
         Command::Check(_)
         | Command::Diff(_)
         | Command::Show(_)
@@ -98,12 +98,5 @@ fn main() -> ExitCode {
             | Command::Shrink(_) => Exit::OK,
         },
     };
-    finish(&exit)
-}
-
-fn finish(exit: &Exit) -> ExitCode {
-    if let Some(message) = &exit.message {
-        eprintln!("{message}");
-    }
-    ExitCode::from(exit.code)
+    exit.finish()
 }

@@ -396,14 +396,16 @@ fn elsewhere(gate: &mut Gate, turnproof: &str) {
 
 /// The cache of the real binaries, as the harness finds it.
 fn cache() -> PathBuf {
-    if let Some(path) = std::env::var_os("TURNPROOF_CACHE") {
-        return PathBuf::from(path);
+    let set = |name: &str| {
+        let value = std::env::var_os(name).filter(|value| !value.is_empty());
+        value.map(PathBuf::from)
+    };
+    if let Some(path) = set("TURNPROOF_CACHE") {
+        return path;
     }
-    let base = std::env::var_os("XDG_CACHE_HOME").map_or_else(
-        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache"),
-        PathBuf::from,
-    );
-    base.join("turnproof")
+    let base = set("XDG_CACHE_HOME").filter(|base| base.is_absolute());
+    base.unwrap_or_else(|| set("HOME").unwrap_or_default().join(".cache"))
+        .join("turnproof")
 }
 
 #[cfg(test)]

@@ -3,20 +3,24 @@
 //! Turns live in `turn.rs`, compactions in `compaction.rs`, what is loaded in `resume.rs`; all work
 //! on this state.
 
+mod accept;
 mod resume;
+
+pub use self::accept::Refused;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
+use self::accept::{accepted, has_remote_image};
 use crate::change::{Change, Waiting};
 use crate::client_context::ClientContext;
 use crate::context::{self, WindowIds};
 use crate::events::Event;
 use crate::history::{History, admit, cut_output};
 use crate::images;
-use crate::items::{self, Item, Retained};
+use crate::items::{Item, Retained};
 use crate::ports::{Inbox, Ports};
 use crate::profile::Profile;
 use crate::rollout::{self, Recorder, TokenInfo};
@@ -285,8 +289,12 @@ impl Session {
         self.remarks = remarks;
     }
 
-    /// Puts items into the history between turns.
-    pub fn inject(&mut self, values: &[Value]) {
+    /// Puts items into the history between turns. Either all items are taken or none.
+    pub fn inject(&mut self, values: &[Value]) -> Result<(), Refused> {
+        let items = accepted(values, &self.profile)?;
+        if items.iter().flatten().any(has_remote_image) {
+            return Err(Refused::RemoteImage);
+        }
         self.begin();
         let turn = format!("{}{}", rollout::INJECTED, self.counters.injected);
         self.counters.injected += 1;
@@ -294,7 +302,6 @@ impl Session {
             // The context comes before the first items, and a turn does not repeat it.
             self.record_context(&turn);
         }
-        let items = self.parse(values);
         // The first item of a batch with a user message is attributed with it.
         let by_user = |item: &Item| item.kind() == "message" && item.role() == "user";
         self.attribution_due |= items.iter().flatten().any(by_user);
@@ -305,21 +312,14 @@ impl Session {
                 None => self.counters.number_item(),
             }
         }
-    }
-
-    /// Items in stored form; a kind that is not kept is `None`, what does not parse is left out.
-    fn parse(&self, values: &[Value]) -> Vec<Option<Item>> {
-        values
-            .iter()
-            .filter_map(|value| items::parse(value, &self.profile).ok())
-            .collect()
+        Ok(())
     }
 
     /// Takes items as they are: no turn, no time, no metadata.
-    fn supply(&mut self, values: &[Value]) {
+    fn supply(&mut self, items: Vec<Option<Item>>) {
         self.begin();
         self.supplied = true;
-        for mut item in self.parse(values).into_iter().flatten() {
+        for mut item in items.into_iter().flatten() {
             self.prepare(&mut item, "", false);
             item.passthrough.clear();
             if item.kind() == "message" && item.role() == "user" {

@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::Session;
+use super::accept::accepted;
+use super::{Refused, Session};
 use crate::events::Event;
 use crate::ports::Ports;
 use crate::profile::Profile;
@@ -99,18 +100,19 @@ impl Session {
         Ok(session)
     }
 
-    /// A thread that starts with supplied items.
+    /// A thread that starts with supplied items; it starts with all of them or not at all.
     pub fn with_history(
         profile: Profile,
         settings: Settings,
         ports: Ports,
         supplied: &[Value],
-    ) -> Self {
+    ) -> Result<Self, Refused> {
+        let items = accepted(supplied, &profile)?;
         let mut session = Self::new(profile, settings, ports);
         session.history_initialization = "supplied_history";
         session.starts = VecDeque::from(["resume"]);
-        session.supply(supplied);
-        session
+        session.supply(items);
+        Ok(session)
     }
 
     /// The model of the newest turn is another one than the thread goes on with.

@@ -1,6 +1,6 @@
 //! `turnproof list`: the scenarios of the checkout.
 
-use crate::cli::out::say;
+use crate::cli::out::{complain, say};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -47,7 +47,7 @@ pub fn run(args: &ListArgs) -> ExitCode {
             Ok(loaded) => say!("{}\n    {}", file.id, loaded.scenario.description),
             Err(errors) => {
                 for error in errors {
-                    eprintln!("{error}");
+                    complain!("{error}");
                 }
                 code = ExitCode::from(EXIT_USAGE);
             }
@@ -66,7 +66,7 @@ fn coverage(suite: &Suite) -> ExitCode {
     ) {
         Ok(gate) => gate,
         Err(error) => {
-            eprintln!("failed to {error}");
+            complain!("failed to {error}");
             return ExitCode::from(EXIT_COULD_NOT_RUN);
         }
     };

@@ -4,6 +4,7 @@
 //! `resolve` fills in a [`plan::Plan`] for one version. `suite` finds the files.
 
 mod assertions;
+pub mod bounds;
 mod decode;
 mod docs;
 mod error;

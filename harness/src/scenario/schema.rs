@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::bounds::{Below, Retries};
 use super::hooks::Hooks;
 use super::reply::Reply;
 use super::values::{Count, Located, Many, Nothing, Ordered, Parts, Text};
@@ -39,7 +40,7 @@ pub struct Scenario {
     pub tools: Ordered<Ordered<Value>>,
     /// Files of the workspace: path and content.
     #[serde(default)]
-    pub files: Ordered<Text>,
+    pub files: Ordered<Located<Text>>,
     /// What the client does, in order.
     pub steps: Many<Step>,
     /// Expectations on the whole recording.
@@ -71,7 +72,7 @@ pub struct Model {
     /// How tool outputs are cut ({bytes: 10000}).
     pub truncation: Option<TruncationLimit>,
     /// What the model takes: `text`, `image`, `audio` (`[text]`).
-    pub input_modalities: Option<Vec<String>>,
+    pub input_modalities: Option<Many<String>>,
     /// Catalogue hash; a change between two models forces a compaction.
     pub comp_hash: Option<String>,
     /// Whether 0.144.6 asks for parallel calls (false).
@@ -136,10 +137,10 @@ pub struct Config {
     pub provider_name: Option<String>,
     /// Path that the provider's base URL ends with, for instance `/azurefd.`; nothing without it.
     pub provider_path: Option<String>,
-    /// Retries of one request (0).
-    pub request_max_retries: Option<u64>,
-    /// Retries of one stream (0).
-    pub stream_max_retries: Option<u64>,
+    /// Retries of one request (0), at most 12.
+    pub request_max_retries: Option<Retries>,
+    /// Retries of one stream (0), at most 12.
+    pub stream_max_retries: Option<Retries>,
     /// Idle limit of a stream in milliseconds.
     pub stream_idle_timeout_ms: Option<u64>,
     /// Nobody listens where the provider should be (false).
@@ -189,9 +190,9 @@ pub struct Config {
     /// a process of its own.
     #[serde(default)]
     pub hooks: Hooks,
-    /// Other config keys (dotted) as they stand.
+    /// Other config keys (dotted) as they stand, but for those that the harness sets itself.
     #[serde(default)]
-    pub extra: Ordered<Value>,
+    pub extra: Ordered<Located<Value>>,
     /// The case gets a process of its own (false).
     pub own_process: Option<bool>,
 }
@@ -276,7 +277,7 @@ pub struct Step {
     /// With `user`: reasoning summary for this turn and later ones.
     pub summary: Option<String>,
     /// With `user`: directory below the workspace for this turn and later ones.
-    pub cwd: Option<String>,
+    pub cwd: Option<Below>,
     /// With `user`: sandbox for this turn and later ones.
     pub sandbox: Option<Sandbox>,
     /// With `user`: approval policy for this turn and later ones.
@@ -342,7 +343,7 @@ pub struct Settings {
     /// Reasoning summary.
     pub summary: Option<String>,
     /// Directory below the workspace.
-    pub cwd: Option<String>,
+    pub cwd: Option<Below>,
     /// Sandbox mode.
     pub sandbox: Option<Sandbox>,
     /// Approval policy.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::bounds;
 use super::error::{Mark, Problem, nearest};
 use super::events::content_keys;
 use super::load::VERSIONS as PINNED;
@@ -9,7 +10,7 @@ use super::reply::{Assertion, Call, ClientAction, For, Item, Reply};
 use super::resolve::step_keys;
 use super::schema::{Approval, Scenario, Step};
 use super::texts::text;
-use super::values::{Located, Many, OneOrMany, version_range};
+use super::values::{Count, Located, Many, OneOrMany, version_range};
 use crate::golden::versions::VERSIONS;
 
 /// Start of the file, for findings that belong to no line.
@@ -86,13 +87,28 @@ impl Found {
                 self.add(Problem::new(rule.at, what).help(help));
             }
         }
+        let rules = scenario.rules.0.iter().enumerate();
+        for (_, twice) in rules.filter(|(at, rule)| {
+            let before = &scenario.rules.0[..*at];
+            before.iter().any(|other| other.value == rule.value)
+        }) {
+            let what = format!("the rule `{}` stands there twice", twice.value);
+            self.add(Problem::new(twice.at, what).help("remove one of the two"));
+        }
         self.range(scenario.versions.as_ref(), scenario.reason.as_ref());
-        if scenario.only.is_some() && scenario.reason.is_none() {
+        let blank = scenario
+            .reason
+            .as_ref()
+            .is_none_or(|why| why.trim().is_empty());
+        if scenario.only.is_some() && blank {
             self.add(Problem::new(TOP, "`only` without `reason`").help("say why in `reason:`"));
         }
         self.approval(scenario);
         self.prompt_file(scenario);
         self.own_tools(scenario);
+        self.0.extend(bounds::files(scenario));
+        self.0.extend(bounds::extra(scenario));
+        self.0.extend(bounds::modalities(scenario));
         if scenario.steps.0.is_empty() {
             self.add(Problem::new(TOP, "no steps").help("add a step: `- user: …`"));
         }
@@ -162,7 +178,7 @@ impl Found {
             }
             Ok(_) => {}
         }
-        if reason.is_none() {
+        if reason.is_none_or(|reason| reason.trim().is_empty()) {
             let problem = Problem::new(range.at, "`versions` without `reason`");
             self.add(problem.help("say in `reason:` why it is there"));
         }
@@ -244,6 +260,12 @@ impl Found {
         self.range(reply.versions.as_ref(), reply.reason.as_ref());
         if let Some(For::Compaction(asked)) = &reply.answers {
             self.model(scenario, asked.model.as_ref(), *at);
+        }
+        if matches!(&reply.attempts, Some(Count::ByVersion(ranges)) if ranges.is_empty()) {
+            let what = "`attempts` names no version: the reply answers nothing";
+            self.add(
+                Problem::new(*at, what).help("for instance `attempts: {\"<0.171\": 3, \"*\": 1}`"),
+            );
         }
         self.content(*at, reply);
         let calls = calls(reply);

@@ -18,7 +18,7 @@ use engine::change::Change;
 use engine::client_context::ClientContext;
 use engine::ports::Ports;
 use engine::profile::{Profile, Version};
-use engine::session::{Remarks, Session};
+use engine::session::{Refused, Remarks, Session};
 use engine::settings::{Model, Scope, Settings, Tool, Truncation};
 use engine::turn::TurnEnd;
 use serde_json::Value;
@@ -102,6 +102,31 @@ impl Driver for EngineDriver {
     }
 }
 
+/// Features that the engine has a model of.
+const FEATURES: [&str; 5] = [
+    "executed_tool_call_metadata",
+    "remote_compaction_v2",
+    "rollout_budget",
+    "step_model_switching",
+    "token_budget",
+];
+
+/// Keys of `config.extra` that the engine has a model of.
+const EXTRA_KEYS: [&str; 5] = [
+    "model_providers.mock.capabilities.remote_compaction",
+    "model_reasoning_effort",
+    "model_reasoning_summary",
+    "model_verbosity",
+    "service_tier",
+];
+
+/// A setting that would change nothing here, and who knows what on the real binary.
+fn unmodelled(what: &str, name: &str) -> NoVerdict {
+    NoVerdict::NotSupported(format!(
+        "the engine has no model of the {what} `{name}`; run it with `--subject codex@…`"
+    ))
+}
+
 /// Says what the engine does not do yet.
 fn supported(plan: &Plan) -> Result<(), NoVerdict> {
     let later = |what: &str| {
@@ -114,6 +139,17 @@ fn supported(plan: &Plan) -> Result<(), NoVerdict> {
         if let StepAction::Later(key) = &step.action {
             return Err(later(key));
         }
+    }
+    let config = &plan.config;
+    let off = |value: &Value| *value == false;
+    let features = config.features.iter();
+    let mut features = features.filter(|(_, value)| !off(value));
+    if let Some((name, _)) = features.find(|(name, _)| !FEATURES.contains(&name.as_str())) {
+        return Err(unmodelled("feature", name));
+    }
+    let mut keys = config.extra.iter();
+    if let Some((key, _)) = keys.find(|(key, _)| !EXTRA_KEYS.contains(&key.as_str())) {
+        return Err(unmodelled("config key", key));
     }
     Ok(())
 }
@@ -130,6 +166,8 @@ struct Run<'a> {
     clock: Rc<VirtualClock>,
     ids: Rc<Counter>,
     session: Option<Session>,
+    /// No thread was made: the history that was supplied was refused.
+    threadless: bool,
     findings: Vec<Finding>,
 }
 
@@ -147,6 +185,7 @@ impl<'a> Run<'a> {
             clock: Rc::new(VirtualClock::default()),
             ids: Rc::new(Counter::default()),
             session: None,
+            threadless: false,
             findings: Vec::new(),
         }
     }
@@ -197,6 +236,11 @@ impl<'a> Run<'a> {
         if is_first && !matches!(step.action, StepAction::Resume(_)) {
             self.session().prewarm().await;
         }
+        if self.threadless && !matches!(step.action, StepAction::Resume(_)) {
+            self.refuse(step, "there is no thread: its history was refused");
+            self.findings.extend(self.provider.end(step));
+            return Ok(());
+        }
         match &step.action {
             StepAction::User(user) => {
                 self.change(&user.overrides);
@@ -217,12 +261,18 @@ impl<'a> Run<'a> {
             StepAction::Settings(overrides) => self.change(overrides),
             StepAction::Inject(items) => {
                 let items = items.clone();
-                self.session().inject(&items);
+                if let Err(why) = self.session().inject(&items) {
+                    self.refuse(step, &format!("thread/inject_items: {why}"));
+                }
             }
             StepAction::Stop(_) => self.session = None,
             StepAction::Resume(resume) => {
-                self.resume(resume)?;
-                self.session().prewarm().await;
+                if let Err(why) = self.resume(resume)? {
+                    self.refuse(step, &format!("thread/resume: {why}"));
+                    self.threadless = true;
+                } else {
+                    self.session().prewarm().await;
+                }
             }
             StepAction::Later(key) => return Err(NoVerdict::NotSupported(key.clone())),
         }
@@ -230,12 +280,19 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn resume(&mut self, resume: &ResumeStep) -> Result<(), NoVerdict> {
+    fn refuse(&mut self, step: &PlanStep, why: &str) {
+        self.findings.push(Finding {
+            id: "client.refused".to_owned(),
+            message: format!("step {} (line {}): {why}", step.number, step.line),
+        });
+    }
+
+    fn resume(&mut self, resume: &ResumeStep) -> Result<Result<(), Refused>, NoVerdict> {
         let by_history = matches!(resume, ResumeStep::History(_));
         if let Some(session) = self.session.as_mut().filter(|_| !by_history) {
             // A process that was not stopped still holds the thread.
             session.report_usage();
-            return Ok(());
+            return Ok(Ok(()));
         }
         self.session = None;
         let session = match resume {
@@ -253,16 +310,16 @@ impl<'a> Run<'a> {
             }
             ResumeStep::History(items) => {
                 self.files.open();
-                Session::with_history(
-                    self.profile.clone(),
-                    self.settings.clone(),
-                    self.ports(),
-                    items,
-                )
+                let settings = self.settings.clone();
+                match Session::with_history(self.profile.clone(), settings, self.ports(), items) {
+                    Ok(session) => session,
+                    Err(why) => return Ok(Err(why)),
+                }
             }
         };
+        self.threadless = false;
         self.install(session);
-        Ok(())
+        Ok(Ok(()))
     }
 
     fn change(&mut self, overrides: &Overrides) {
