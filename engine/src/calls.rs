@@ -138,6 +138,26 @@ impl Session {
         }
     }
 
+    /// A call of a free text tool, which no client tool is: one that the model was not offered is
+    /// refused, one that it was offered as another kind gets no answer.
+    pub(crate) fn custom_call(&self, item: &Item) -> Pending {
+        let name = item.payload.get("name").and_then(Value::as_str);
+        let name = name.unwrap_or_default();
+        let refused = format!("unsupported custom tool call: {name}");
+        Pending {
+            call_id: item.call_id().unwrap_or_default().to_owned(),
+            kind: "custom_tool_call_output",
+            output: (!self.offers_tool(name)).then(|| json!(refused)),
+            name: name.to_owned(),
+            namespace: None,
+            arguments: Value::Null,
+            arguments_text: String::new(),
+            started: false,
+            done: true,
+            built_in: false,
+        }
+    }
+
     /// Starts calls that may start: all of them, or one at a time.
     pub(crate) fn start_waiting(&mut self, calls: &mut Calls) {
         while let Some(&index) = calls.waiting.front() {
@@ -269,10 +289,13 @@ impl Session {
         error: Option<&str>,
     ) {
         let status = if success { "completed" } else { "failed" };
+        let shown = json!({"tool": call.name, "arguments": call.arguments, "status": status,
+            "contentItems": content, "success": success});
+        let shown = named(call, shown);
         self.ports.observer.event(Event::ItemCompleted {
             kind: "dynamicToolCall",
             id: call.call_id.clone(),
-            shown: named(call, json!({"tool": call.name, "arguments": call.arguments, "status": status, "contentItems": content, "success": success})),
+            shown,
         });
         let mut item = json!({
             "type": "DynamicToolCall",
@@ -299,22 +322,6 @@ fn named(call: &Pending, mut item: Value) -> Value {
         map.shift_insert(place, "namespace".to_owned(), json!(namespace));
     }
     item
-}
-
-/// A call that the engine records and never answers.
-pub(crate) fn unanswered(item: &Item) -> Pending {
-    Pending {
-        call_id: item.call_id().unwrap_or_default().to_owned(),
-        kind: "custom_tool_call_output",
-        output: None,
-        name: String::new(),
-        namespace: None,
-        arguments: Value::Null,
-        arguments_text: String::new(),
-        started: false,
-        done: true,
-        built_in: false,
-    }
 }
 
 /// Content parts of a client tool as an output: one text is a string, else a list.

@@ -15,12 +15,14 @@
 //! ```
 
 mod announce;
+mod answers;
 mod calls;
 pub mod change;
 pub mod client_context;
 pub mod compaction;
 pub mod context;
 mod context_diff;
+pub mod contextual;
 pub mod error;
 pub mod events;
 pub mod history;

@@ -370,7 +370,10 @@ fn a_checkpoint_without_a_replacement_keeps_the_texts_of_the_user() {
     for version in ALL {
         let lines = [
             turn(1),
-            vec![item("user", "<turn_aborted>"), legacy("SUM")],
+            vec![
+                item("user", "<turn_aborted>x</turn_aborted>"),
+                legacy("SUM"),
+            ],
             turn(2),
         ];
         let read = found(version, &lines);

@@ -17,6 +17,7 @@ use self::accept::{accepted, has_remote_image};
 use crate::change::{Change, Waiting};
 use crate::client_context::ClientContext;
 use crate::context::{self, WindowIds};
+use crate::contextual;
 use crate::events::Event;
 use crate::history::{History, admit, cut_output};
 use crate::images;
@@ -78,7 +79,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    fn number_item(&mut self) {
+    pub(crate) fn number_item(&mut self) {
         self.history = self.history.saturating_add(1);
     }
 }
@@ -138,8 +139,8 @@ pub struct Session {
     pub(crate) counters: Counters,
     pub(crate) retained: RetainedTexts,
     pub(crate) recorder: Recorder,
-    /// `session_meta` is written.
-    pub(crate) begun: bool,
+    /// `session_meta`, until it is written.
+    pub(crate) meta: Option<Value>,
     /// `thread_settings_applied` was written since the thread's context was recorded.
     pub(crate) settings_recorded: bool,
     pub(crate) history_initialization: &'static str,
@@ -175,7 +176,6 @@ pub struct Session {
     pub(crate) client_context: BTreeMap<String, ClientContext>,
     /// Sources for which hooks at the start wait.
     pub(crate) starts: VecDeque<&'static str>,
-    created: String,
     /// The thread's WebSocket.
     pub(crate) socket: Socket,
     /// A WebSocket failed for good: the thread asks over HTTP.
@@ -208,7 +208,16 @@ impl Session {
             paginated.then_some(0),
         );
         let base_id = base_item_id(&thread, settings.base_text());
-        let created = rollout::timestamp(ports.clock.now_ms());
+        // What a thread is opened with, not what its first turn asks for.
+        let meta = rollout::session_meta(
+            &settings,
+            &profile,
+            &thread,
+            &window,
+            &rollout::timestamp(ports.clock.now_ms()),
+            paginated,
+        );
+        let base_model = profile.wide_metadata.then(|| settings.model.clone());
         let session = Self {
             profile,
             settings,
@@ -232,7 +241,7 @@ impl Session {
             counters: Counters::default(),
             retained: RetainedTexts::default(),
             recorder,
-            begun: false,
+            meta: Some(meta),
             settings_recorded: false,
             history_initialization: "new",
             attribution_due: true,
@@ -240,7 +249,7 @@ impl Session {
             budget_use: BudgetUse::default(),
             new_window_wished: false,
             previous_model: None,
-            base_model: None,
+            base_model,
             told_model: None,
             waiting: Waiting::default(),
             prefill: None,
@@ -251,7 +260,6 @@ impl Session {
             remarks: Remarks::default(),
             client_context: BTreeMap::new(),
             starts: VecDeque::from(["startup"]),
-            created,
             socket: Socket::default(),
             fell_back: false,
         };
@@ -279,7 +287,7 @@ impl Session {
     pub fn update_settings(&mut self, change: Change) {
         let asked = !change.is_empty();
         change.apply(&mut self.settings);
-        if asked && self.begun {
+        if asked && self.meta.is_none() {
             self.record_settings();
         }
     }
@@ -340,6 +348,12 @@ impl Session {
     }
 
     fn record_injected(&mut self, mut item: Item, turn: &str) {
+        self.prepare_given(&mut item, turn, false);
+        self.commit(item);
+    }
+
+    /// Prepares an item as it was given: by a model, live, or injected by a client.
+    pub(crate) fn prepare_given(&mut self, item: &mut Item, turn: &str, live: bool) {
         let is_message = item.kind() == "message";
         if is_message {
             let parts = item.payload["content"].as_array().map_or(0, Vec::len);
@@ -354,8 +368,9 @@ impl Session {
         };
         let by_model = item.is_model_output();
         let by_client = item.role() == "developer" || item.role() == "user";
-        self.prepare(&mut item, turn, !by_model && (by_client || !is_message));
-        item.meta.mcp_attribution |= is_message && item.role() == "user";
+        self.prepare(item, turn, !by_model && (by_client || !is_message));
+        let by_user = is_message && item.role() == "user" && !contextual::is_contextual(item);
+        item.meta.mcp_attribution |= by_user || item.kind() == "agent_message";
         if item.kind().ends_with("call_output") {
             let tokens = truncate::override_tokens(self.settings.truncation());
             item.meta.fallback_token_limit =
@@ -366,29 +381,22 @@ impl Session {
         }
         if let Some(role) = role.filter(|_| is_message) {
             item.meta.user_input_order = Some(self.take_order());
-            // Nothing is missing of a message without parts; an empty answer is not retained.
-            let empty = item.payload["content"].as_array().is_none_or(Vec::is_empty);
+            // Nothing is missing of a message without parts, nor of a model's own answer; an empty
+            // answer is not retained.
+            let parts = item.payload["content"].as_array().map_or(0, Vec::len);
+            let all_text = parts == item.texts().len();
+            let whole = by_model && (live || all_text) || parts == 0;
             if !by_model || !item.texts().concat().is_empty() {
-                self.retain(&mut item, turn, role, by_model || empty);
+                self.retain(item, turn, role, whole);
             }
         }
-        self.commit(item);
     }
 
     /// Writes `session_meta` once.
     pub(crate) fn begin(&mut self) {
-        if std::mem::replace(&mut self.begun, true) {
-            return;
+        if let Some(meta) = self.meta.take() {
+            self.recorder.line("session_meta", meta, None);
         }
-        let meta = rollout::session_meta(
-            &self.settings,
-            &self.profile,
-            &self.thread,
-            &self.window.id,
-            &self.created,
-            self.recorder.paginated(),
-        );
-        self.recorder.line("session_meta", meta, None);
     }
 
     pub(crate) fn record_settings(&mut self) {
@@ -446,8 +454,7 @@ impl Session {
             return;
         }
         let text = item.texts().join("\n");
-        let parts = item.payload["content"].as_array().map_or(0, Vec::len);
-        let whole = text.len() <= truncate::RETAINED_BYTES && parts == item.texts().len();
+        let whole = text.len() <= truncate::RETAINED_BYTES;
         let source = Retained {
             revision: format!("retained_{}", self.ports.ids.uuid()),
             message_id: item.payload["id"].as_str().unwrap_or_default().to_owned(),

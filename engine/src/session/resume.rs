@@ -35,7 +35,7 @@ impl Session {
         settings.thread_base = found.base;
         let mut session =
             Self::with_ids(profile, settings, ports, found.thread, found.first_window);
-        session.begun = true;
+        session.meta = None;
         session.settings_recorded = true;
         session.history_initialization = "cold_resume";
         session.starts = VecDeque::from(["resume"]);
