@@ -45,6 +45,32 @@ impl JsonSchema for Retries {
     }
 }
 
+/// A reasoning summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Summary {
+    /// As the model likes.
+    Auto,
+    /// A short one.
+    Concise,
+    /// A long one.
+    Detailed,
+    /// None at all.
+    None,
+}
+
+impl Summary {
+    /// The word of the format.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Concise => "concise",
+            Self::Detailed => "detailed",
+            Self::None => "none",
+        }
+    }
+}
+
 /// An HTTP status that ends a request: 200 to 599, and 101 for a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "u16")]

@@ -479,6 +479,9 @@ pub(super) fn actions(written: &Many<ClientAction>) -> Result<Vec<Action>, Strin
             } = &action.value;
             let boxed = |settings| Box::new(overrides(settings));
             match (steer, interrupt, settings, turn_settings) {
+                (Some(parts), None, None, None) if parts.as_slice().is_empty() => {
+                    Err("every version refuses a steer without input".to_owned())
+                }
                 (Some(parts), None, None, None) => user_input(parts).map(Action::Steer),
                 (None, Some(_), None, None) => Ok(Action::Interrupt),
                 (None, None, Some(settings), None) => Ok(Action::Settings(boxed(settings))),

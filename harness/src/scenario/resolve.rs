@@ -304,7 +304,7 @@ fn action(step: &Step) -> Result<StepAction, String> {
         let settings = Settings {
             model: step.model.clone(),
             effort: step.effort.clone(),
-            summary: step.summary.clone(),
+            summary: step.summary,
             cwd: step.cwd.clone(),
             sandbox: step.sandbox,
             approval: step.approval,
@@ -381,7 +381,7 @@ pub(super) fn overrides(settings: &Settings) -> Overrides {
     Overrides {
         model: settings.model.clone(),
         effort: settings.effort.clone(),
-        summary: settings.summary.clone(),
+        summary: settings.summary.map(|summary| summary.as_str().to_owned()),
         cwd: settings.cwd.as_ref().map(|below| below.0.clone()),
         sandbox: settings.sandbox.map(|sandbox| sandbox.as_str().to_owned()),
         approval: settings
@@ -475,10 +475,11 @@ fn plan_reply(reply: &Reply, built: Built, version: &Version) -> Result<PlanRepl
         None => None,
         Some(gate) => {
             if let ReplyBody::Stream { events, .. } = &built.body
-                && gate.after_events > events.len()
+                && gate.after_events >= events.len()
             {
                 return Err(format!(
-                    "the gate is beyond the {} events of this reply",
+                    "the gate is behind the {} events of this reply: with the last one the response \
+                     ends, and the client acts or not as it happens",
                     events.len()
                 ));
             }

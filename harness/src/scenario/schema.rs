@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::bounds::{Below, Retries};
+use super::bounds::{Below, Retries, Summary};
 use super::hooks::Hooks;
 use super::reply::Reply;
 use super::values::{Count, Located, Many, Nothing, Ordered, Parts, Text};
@@ -275,7 +275,7 @@ pub struct Step {
     /// With `user`: reasoning effort for this turn and later ones.
     pub effort: Option<String>,
     /// With `user`: reasoning summary for this turn and later ones.
-    pub summary: Option<String>,
+    pub summary: Option<Summary>,
     /// With `user`: directory below the workspace for this turn and later ones.
     pub cwd: Option<Below>,
     /// With `user`: sandbox for this turn and later ones.
@@ -341,7 +341,7 @@ pub struct Settings {
     /// Reasoning effort.
     pub effort: Option<String>,
     /// Reasoning summary.
-    pub summary: Option<String>,
+    pub summary: Option<Summary>,
     /// Directory below the workspace.
     pub cwd: Option<Below>,
     /// Sandbox mode.
