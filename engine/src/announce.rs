@@ -52,15 +52,11 @@ impl Session {
         }
     }
 
-    pub(crate) fn announce_reasoning(&mut self, turn: &Turn, item: &Item) {
+    /// `content`: as it came, with parts that are not kept.
+    pub(crate) fn announce_reasoning(&mut self, turn: &Turn, item: &Item, content: &Value) {
         let id = own_id(item);
-        let texts = |key: &str| {
-            items::content_texts(item.payload.get(key))
-                .into_iter()
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        };
-        let (summary, content) = (texts("summary"), texts("content"));
+        let summary = items::content_texts(item.payload.get("summary"));
+        let content = items::content_texts(Some(content));
         self.announce_item(
             "reasoning",
             &id,
@@ -187,6 +183,10 @@ impl Session {
             let texts = parts.iter().filter_map(|part| part["text"].as_str());
             event["message"] = json!(texts.collect::<String>());
             event["images"] = json!(images);
+            let details: Vec<&Value> = parts.iter().filter_map(|part| part.get("detail")).collect();
+            if !details.is_empty() {
+                event["image_details"] = json!(details);
+            }
             event["local_images"] = json!([]);
             if self.profile.wide_metadata {
                 event["audio"] = json!([]);
@@ -218,7 +218,13 @@ fn part_kind(part: &Value) -> &'static str {
 /// A part of the user's input as an `item_completed` line holds it.
 fn stored_part(part: &Value) -> Value {
     match part["type"].as_str() {
-        Some("image") => json!({"type": "image", "image_url": part["url"]}),
+        Some("image") => {
+            let mut image = json!({"type": "image", "image_url": part["url"]});
+            if let Some(detail) = part.get("detail") {
+                image["detail"] = detail.clone();
+            }
+            image
+        }
         _ => json!({"type": "text", "text": part["text"], "text_elements": []}),
     }
 }
@@ -227,13 +233,12 @@ fn stored_part(part: &Value) -> Value {
 fn client_part(part: &Value, profile: &Profile) -> Value {
     match part["type"].as_str() {
         Some("image") if profile.wide_metadata => {
-            json!({"type": "image", "url": part["url"], "detail": null})
+            json!({"type": "image", "url": part["url"], "detail": part["detail"]})
         }
-        Some("image") => json!({"type": "image", "detail": null, "url": part["url"]}),
+        Some("image") => json!({"type": "image", "detail": part["detail"], "url": part["url"]}),
         _ => json!({"type": "text", "text": part["text"], "text_elements": []}),
     }
 }
-
 /// An item's own id, or nothing.
 fn own_id(item: &Item) -> String {
     let own = item.payload.get("id").and_then(Value::as_str);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::calls::Calls;
+use crate::calls::{Calls, fruitless_search, is_client_search};
 use crate::contextual;
 use crate::items::{self, Item};
 use crate::session::Session;
@@ -21,11 +21,11 @@ impl Session {
             self.counters.number_item();
             return;
         };
-        if begins_answer(&item) {
+        if begins_answer(&item, value) {
             let now = self.ports.clock.now_ms();
             turn.first_token_ms.get_or_insert(now);
         }
-        self.prepare_given(&mut item, &turn.id, true);
+        self.prepare_given(&mut item, &turn.id);
         match (item.kind(), item.role()) {
             ("message", "assistant") => {
                 let text = item.texts().concat();
@@ -41,7 +41,7 @@ impl Session {
                 let parts = input_parts(&item);
                 self.announce_user(turn, &parts, None);
             }
-            ("reasoning", _) => self.announce_reasoning(turn, &item),
+            ("reasoning", _) => self.announce_reasoning(turn, &item, &value["content"]),
             ("web_search_call", _) => self.announce_search(turn, &item),
             ("function_call", _) => {
                 self.new_window_wished |= self.wishes_new_window(&item);
@@ -51,6 +51,9 @@ impl Session {
                 }
             }
             ("custom_tool_call", _) => calls.pending.push(self.custom_call(&item)),
+            ("tool_search_call", _) if is_client_search(&item) => {
+                calls.pending.push(fruitless_search(&item));
+            }
             _ => {}
         }
         self.commit(item);
@@ -68,10 +71,10 @@ impl Session {
 }
 
 /// Whether the answer begins with this item, as the time to its first token counts
-/// (`rollout.first_token`).
-fn begins_answer(item: &Item) -> bool {
+/// (`response.first_token`). `given`: the item as it came, with texts that are not kept.
+fn begins_answer(item: &Item, given: &Value) -> bool {
     let said = |key: &str, kinds: &[&str]| {
-        let parts = item.payload.get(key).and_then(Value::as_array);
+        let parts = given[key].as_array();
         parts.into_iter().flatten().any(|part| {
             let kind = part["type"].as_str().unwrap_or_default();
             kinds.contains(&kind) && part["text"].as_str().is_some_and(|text| !text.is_empty())
@@ -93,7 +96,13 @@ fn input_parts(item: &Item) -> Vec<Value> {
     parts
         .filter_map(|part| match part["type"].as_str() {
             Some("input_text") => Some(json!({"type": "text", "text": part["text"]})),
-            Some("input_image") => Some(json!({"type": "image", "url": part["image_url"]})),
+            Some("input_image") => {
+                let mut image = json!({"type": "image", "url": part["image_url"]});
+                if let Some(detail) = part.get("detail") {
+                    image["detail"] = detail.clone();
+                }
+                Some(image)
+            }
             _ => None,
         })
         .collect()

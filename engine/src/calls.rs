@@ -217,7 +217,10 @@ impl Session {
     }
 
     fn record_call_output(&mut self, turn: &Turn, call: &Pending, output: Value) {
-        let mut item = items::output(call.kind, None, &call.call_id, output);
+        let mut item = match call.kind {
+            "tool_search_output" => items::search_output(&call.call_id, output),
+            kind => items::output(kind, None, &call.call_id, output),
+        };
         if self.settings.names_executed_calls(&self.profile) {
             let arguments = match &call.arguments {
                 Value::Null => json!(call.arguments_text),
@@ -230,7 +233,7 @@ impl Session {
                 .insert("tool_calls_complete".to_owned(), json!(true));
         }
         self.prepare(&mut item, &turn.id, true);
-        if self.profile.output_limit_override {
+        if self.profile.output_limit_override && call.kind != "tool_search_output" {
             let tokens = truncate::override_tokens(self.settings.truncation());
             item.meta.fallback_token_limit = Some(tokens);
         }
@@ -322,6 +325,28 @@ fn named(call: &Pending, mut item: Value) -> Value {
         map.shift_insert(place, "namespace".to_owned(), json!(namespace));
     }
     item
+}
+
+/// Whether the client is to search for tools, and has an id to answer to.
+pub(crate) fn is_client_search(item: &Item) -> bool {
+    let execution = item.payload.get("execution").and_then(Value::as_str);
+    execution == Some("client") && item.call_id().is_some()
+}
+
+/// A search for tools that the client does not run.
+pub(crate) fn fruitless_search(item: &Item) -> Pending {
+    Pending {
+        call_id: item.call_id().unwrap_or_default().to_owned(),
+        kind: "tool_search_output",
+        output: Some(json!([])),
+        name: String::new(),
+        namespace: None,
+        arguments: Value::Null,
+        arguments_text: String::new(),
+        started: false,
+        done: true,
+        built_in: false,
+    }
 }
 
 /// Content parts of a client tool as an output: one text is a string, else a list.

@@ -341,12 +341,22 @@ fn real_steps(gate: &mut Gate, turnproof: &str, version: &str) {
             );
         }
     }
-    gate.cases(
-        &format!("{subject}: {HISTORIES} drawn histories"),
-        &here,
-        turnproof,
-        &["fuzz-history", "--seeds", HISTORIES, "--against", &subject],
-    );
+    for place in ["supplied", "injected", "response"] {
+        gate.cases(
+            &format!("{subject}: {HISTORIES} drawn histories, {place}"),
+            &here,
+            turnproof,
+            &[
+                "fuzz-history",
+                "--place",
+                place,
+                "--seeds",
+                HISTORIES,
+                "--against",
+                &subject,
+            ],
+        );
+    }
     let name = format!("{subject}: {VARIANTS} perturbed variants");
     let args = ["perturb", "--seeds", VARIANTS, "--against", &subject];
     let equal = gate.cases(&name, &here, turnproof, &args);

@@ -348,12 +348,12 @@ impl Session {
     }
 
     fn record_injected(&mut self, mut item: Item, turn: &str) {
-        self.prepare_given(&mut item, turn, false);
+        self.prepare_given(&mut item, turn);
         self.commit(item);
     }
 
     /// Prepares an item as it was given: by a model, live, or injected by a client.
-    pub(crate) fn prepare_given(&mut self, item: &mut Item, turn: &str, live: bool) {
+    pub(crate) fn prepare_given(&mut self, item: &mut Item, turn: &str) {
         let is_message = item.kind() == "message";
         if is_message {
             let parts = item.payload["content"].as_array().map_or(0, Vec::len);
@@ -381,14 +381,26 @@ impl Session {
         }
         if let Some(role) = role.filter(|_| is_message) {
             item.meta.user_input_order = Some(self.take_order());
-            // Nothing is missing of a message without parts, nor of a model's own answer; an empty
-            // answer is not retained.
-            let parts = item.payload["content"].as_array().map_or(0, Vec::len);
-            let all_text = parts == item.texts().len();
-            let whole = by_model && (live || all_text) || parts == 0;
-            if !by_model || !item.texts().concat().is_empty() {
-                self.retain(item, turn, role, whole);
+            if by_model {
+                self.retain_answer(item, turn);
+            } else {
+                // Nothing is missing of a message without parts.
+                let empty = item.payload["content"].as_array().is_none_or(Vec::is_empty);
+                self.retain(item, turn, role, empty);
             }
+        }
+    }
+
+    /// Retains an answer as it reads once its images are prepared; an empty one is not retained.
+    fn retain_answer(&mut self, item: &mut Item, turn: &str) {
+        let mut seen = item.clone();
+        images::prepare(&mut seen);
+        let parts = seen.payload["content"].as_array().map_or(0, Vec::len);
+        let texts = seen.texts();
+        let all_text = parts == texts.len();
+        if !all_text || !texts.concat().is_empty() {
+            let text = texts.join("\n");
+            self.retain_text(item, &text, turn, "assistant", all_text);
         }
     }
 
@@ -450,10 +462,21 @@ impl Session {
         role: &'static str,
         complete: bool,
     ) {
+        let text = item.texts().join("\n");
+        self.retain_text(item, &text, turn, role, complete);
+    }
+
+    fn retain_text(
+        &mut self,
+        item: &mut Item,
+        text: &str,
+        turn: &str,
+        role: &'static str,
+        complete: bool,
+    ) {
         if !self.profile.usage_records {
             return;
         }
-        let text = item.texts().join("\n");
         let whole = text.len() <= truncate::RETAINED_BYTES;
         let source = Retained {
             revision: format!("retained_{}", self.ports.ids.uuid()),
@@ -461,7 +484,7 @@ impl Session {
             turn_id: turn.to_owned(),
             role,
             complete: complete && whole,
-            text: truncate::retained(&text),
+            text: truncate::retained(text),
         };
         item.meta.retained = Some(source.clone());
         let order = item.meta.user_input_order.unwrap_or_default();
