@@ -47,6 +47,7 @@ pub mod mask;
 pub mod perturb;
 pub mod recording;
 pub mod report;
+pub mod rollout_edit;
 pub mod rollout_file;
 pub mod scenario;
 pub mod shrink;

@@ -19,7 +19,8 @@ use crate::images;
 use crate::items::{self, Item, Retained};
 use crate::ports::{Inbox, Ports};
 use crate::profile::Profile;
-use crate::rollout::{self, Recorder, TokenInfo};
+use crate::recorder::Recorder;
+use crate::rollout::{self, TokenInfo};
 use crate::session_budget::BudgetUse;
 use crate::settings::{Model, Permissions, Settings};
 use crate::token_budget::Said;
@@ -202,6 +203,7 @@ impl Session {
             Rc::clone(&ports.store),
             Rc::clone(&ports.clock),
             paginated.then_some(0),
+            &profile,
         );
         let base_id = base_item_id(&thread, settings.base_text());
         let created = rollout::timestamp(ports.clock.now_ms());

@@ -15,6 +15,7 @@ pub mod plan;
 pub(crate) mod png;
 pub mod reply;
 mod resolve;
+mod rollout_steps;
 mod rules_index;
 pub mod schema;
 mod short_forms;

@@ -263,11 +263,12 @@ fn needs_own_process(plan: &Plan) -> bool {
         || !plan.config.hooks.is_empty()
         || plan.config.compact_prompt_file.is_some()
         || plan.steps.iter().any(|step| match step.action {
-            StepAction::Stop(_) | StepAction::Resume(_) => true,
+            StepAction::Stop(_) | StepAction::Resume(_) | StepAction::EditRollout(_) => true,
             StepAction::User(_)
             | StepAction::Compact
             | StepAction::Settings(_)
             | StepAction::Inject(_)
+            | StepAction::Storage(_)
             | StepAction::Later(_) => false,
         })
 }

@@ -1,6 +1,7 @@
 //! The recorded cases "rollout items → next request" on the engine, and some of them on the real
 //! binaries again.
 
+use engine::rollout_read::lines::Lines;
 use engine::items::parse;
 use semver::Version as Release;
 use serde_json::{Value, json};
@@ -77,19 +78,24 @@ async fn replayed(case: &Case) -> Vec<Value> {
     let plan = plan(case, "{user: U1, replies: [{say: A1}]}");
     let mut run = Run::new(Profile::of(family(case)), &plan);
     run.step(&plan.steps[0]).await.expect("the first turn");
-    let mut lines = run.files.lines();
+    let mut records = run.files.records(&run.profile);
     for (item, meta) in &case.items {
         let mut line = json!({"type": "response_item", "payload": item});
         if !meta.is_null() {
             line["metadata"] = meta.clone();
         }
-        lines.push(line);
+        records.push(line);
     }
+    let (thread, _) = run.files.newest().expect("a file");
+    let lines = Lines {
+        records,
+        ..Lines::default()
+    };
     let session = Session::resume(
         run.profile.clone(),
         run.settings.clone(),
         run.ports(),
-        &lines,
+        (&thread, &lines),
         &[],
     )
     .expect("a thread");
