@@ -36,6 +36,7 @@ pub mod cases;
 pub mod check;
 pub mod cli;
 pub mod coverage;
+pub mod crash;
 pub mod doctor;
 pub mod driver;
 #[cfg(test)]

@@ -77,6 +77,8 @@ impl std::error::Error for Unreadable {}
 pub struct Found {
     /// Thread id.
     pub thread: String,
+    /// Session id.
+    pub session_id: String,
     /// Id of the first window.
     pub first_window: String,
     /// Current window.
@@ -134,7 +136,10 @@ pub fn read_file(
     if found.begun && found.thread != thread && profile.checks_thread_id {
         return Err(Unreadable::OtherThread);
     }
-    thread.clone_into(&mut found.thread);
+    if !found.begun {
+        thread.clone_into(&mut found.thread);
+        thread.clone_into(&mut found.session_id);
+    }
     let last = lines.records.last();
     let numbered = last.is_none_or(|last| last["ordinal"].is_u64());
     if found.next_ordinal.is_some() && !numbered && profile.needs_last_ordinal {
@@ -207,6 +212,7 @@ impl Found {
         let window = text(&meta["context_window"]["window_id"]);
         Self {
             thread: text(&meta["id"]),
+            session_id: text(meta.get("session_id").unwrap_or(&meta["id"])),
             first_window: window.clone(),
             window: Window {
                 number: 0,

@@ -120,6 +120,7 @@ pub struct Session {
     pub(crate) ports: Ports,
     pub(crate) inbox: Rc<Inbox>,
     pub(crate) thread: String,
+    pub(crate) session_id: String,
     pub(crate) window: Window,
     pub(crate) history: History,
     pub(crate) baseline: Option<Baseline>,
@@ -212,6 +213,7 @@ impl Session {
             settings,
             ports,
             inbox: Rc::new(Inbox::default()),
+            session_id: thread.clone(),
             thread,
             window: Window {
                 number: 0,
@@ -596,7 +598,7 @@ impl Session {
             let record = json!({
                 "thread_id": self.thread,
                 "turn_id": turn,
-                "session_id": self.thread,
+                "session_id": self.session_id,
                 "root_turn_id": turn,
                 "response_id": response_id,
                 "usage": usage.record(&self.profile),

@@ -66,8 +66,7 @@ pub(super) fn rollouts(
 
 /// Paths of these rollout files, in the same order.
 pub(super) fn rollout_paths(home: &Path, threads: &[String]) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    collect(&home.join("sessions"), SESSIONS_DEPTH_MAX, &mut found);
+    let found = all_rollouts(home);
     let mut placed: Vec<(usize, String, PathBuf)> = Vec::new();
     for path in found {
         let name = file_name(&path);
@@ -76,6 +75,13 @@ pub(super) fn rollout_paths(home: &Path, threads: &[String]) -> Vec<PathBuf> {
     }
     placed.sort();
     placed.into_iter().map(|(_, _, path)| path).collect()
+}
+
+/// Paths of every rollout file of a home.
+pub(super) fn all_rollouts(home: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    collect(&home.join("sessions"), SESSIONS_DEPTH_MAX, &mut found);
+    found
 }
 
 fn file_name(path: &Path) -> String {

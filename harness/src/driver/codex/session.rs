@@ -93,6 +93,24 @@ impl<'a> Session<'a> {
     /// Plays every step and hands over what was captured.
     pub(crate) async fn play(mut self) -> Result<Outcome, NoVerdict> {
         let day = capture::utc_day();
+        self.play_steps().await?;
+        self.drain().await;
+        self.end().await?;
+        let in_context = self.plan.config.environment_context;
+        if in_context && capture::utc_day() != day {
+            return Err(NoVerdict::CouldNotDecide(
+                "the run crossed midnight UTC".to_owned(),
+            ));
+        }
+        let outcome = self.finish()?;
+        match capture::foreign_environment(&outcome.recording) {
+            Some(found) if in_context => Err(NoVerdict::CouldNotRun(found)),
+            Some(_) | None => Ok(outcome),
+        }
+    }
+
+    /// Plays the steps of the plan.
+    pub(super) async fn play_steps(&mut self) -> Result<(), NoVerdict> {
         // A thread that starts may ask at once: its answers have to be there.
         if let Some(first) = self.plan.steps.first() {
             self.begin_step(first);
@@ -106,21 +124,36 @@ impl<'a> Session<'a> {
             let files = self.rollouts()?;
             self.watch.look(step.number, &files);
         }
-        self.drain().await;
+        Ok(())
+    }
+
+    /// Ends a process that belongs to the case alone.
+    pub(super) async fn end(&self) -> Result<(), NoVerdict> {
         if self.own && !self.stopped {
             self.process().stop(StopKind::Eof).await?;
         }
-        let in_context = self.plan.config.environment_context;
-        if in_context && capture::utc_day() != day {
-            return Err(NoVerdict::CouldNotDecide(
-                "the run crossed midnight UTC".to_owned(),
-            ));
+        Ok(())
+    }
+
+    /// Kills the process in the middle of a step; what was scripted for it is not missed.
+    pub(super) async fn kill(&mut self) -> Result<(), NoVerdict> {
+        if !self.stopped {
+            self.process().stop(StopKind::Kill).await?;
         }
-        let outcome = self.finish()?;
-        match capture::foreign_environment(&outcome.recording) {
-            Some(found) if in_context => Err(NoVerdict::CouldNotRun(found)),
-            Some(_) | None => Ok(outcome),
-        }
+        self.stopped = true;
+        self.case.end_step();
+        self.case.take_problems();
+        self.findings.clear();
+        self.events.clear();
+        Ok(())
+    }
+
+    /// The newest rollout file of the thread.
+    pub(super) fn newest_bytes(&self) -> Result<Vec<u8>, NoVerdict> {
+        let paths = capture::rollout_paths(&self.seat.run.home(), &self.threads);
+        let path = paths.last();
+        let path = path.ok_or_else(|| NoVerdict::CouldNotDecide("there is no rollout".into()))?;
+        std::fs::read(path).map_err(|error| NoVerdict::CouldNotDecide(error.to_string()))
     }
 
     fn rollouts(&self) -> Result<Vec<RolloutFile>, NoVerdict> {
@@ -250,7 +283,7 @@ impl<'a> Session<'a> {
     }
 
     #[tracing::instrument(name = "step", skip_all, fields(number = step.number))]
-    async fn step(&mut self, step: &PlanStep) -> Result<(), NoVerdict> {
+    pub(super) async fn step(&mut self, step: &PlanStep) -> Result<(), NoVerdict> {
         let is_first = self
             .plan
             .steps

@@ -4,6 +4,7 @@
 //! a real run is only where bytes come from; the recording has the same shape.
 
 mod budgets;
+mod crash;
 mod hooks;
 mod ports;
 #[cfg(test)]
@@ -225,6 +226,10 @@ impl<'a> Run<'a> {
             self.session().prewarm().await;
         }
         let life = Rc::clone(&self.life);
+        if matches!(step.action, StepAction::Resume(_)) {
+            // In a new process, if the old one was killed.
+            life.begin();
+        }
         let killed = tokio::select! {
             biased;
             () = life.died() => true,
@@ -288,7 +293,6 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         self.session = None;
-        self.life.begin();
         let session = match resume {
             ResumeStep::Id | ResumeStep::Path => self.reopened(),
             ResumeStep::History(items) => {

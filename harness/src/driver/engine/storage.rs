@@ -34,7 +34,7 @@ impl Life {
 
     /// Resolves when the process is killed.
     pub(super) async fn died(&self) {
-        if !self.dead.get() {
+        while !self.dead.get() {
             self.died.notified().await;
         }
     }
