@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use harness::cli::context::Context;
 use harness::cli::{
-    Exit, bless, calibrate, check, crash, diff, doctor, fuzz_history, import, lint, list, new, perturb,
-    review, schema, show, shrink,
+    Exit, bless, calibrate, check, crash, diff, doctor, fuzz_history, import, lint, list, new,
+    perturb, review, schema, show, shrink,
 };
 
 #[global_allocator]

@@ -12,7 +12,9 @@ use crate::rollout;
 use crate::rollout_read::Unreadable;
 use crate::rollout_read::lines::Lines;
 use crate::settings::{Model, Settings};
-use crate::texts::{RESUMED_ADVICE, RESUMED_MODEL, RESUMED_REASON, SKIPPED, TIER_LEFT_OUT, TIER_UNKNOWN};
+use crate::texts::{
+    RESUMED_ADVICE, RESUMED_MODEL, RESUMED_REASON, SKIPPED, TIER_LEFT_OUT, TIER_UNKNOWN,
+};
 use crate::tokens::Usage;
 
 impl Session {

@@ -65,7 +65,11 @@ mod tests {
 
     #[test]
     fn records_that_were_edited_are_passed_over() {
-        let count = [json!({"ordinal": 4}), json!({"ordinal": 4}), json!({"ordinal": 5})];
+        let count = [
+            json!({"ordinal": 4}),
+            json!({"ordinal": 4}),
+            json!({"ordinal": 5}),
+        ];
         let mut masked = rollout(count.to_vec());
         masked.edits = vec![MaskedEdit {
             requests: 0,

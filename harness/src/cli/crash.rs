@@ -22,7 +22,7 @@ pub struct CrashArgs {
     /// Fails if fewer crash points than this were tried.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub min_points: usize,
-    /// Writes what is broken where, one line a crash point.
+    /// Writes a table: how many points each scenario has, and what is broken where.
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,
 }
@@ -57,7 +57,10 @@ fn crash(args: &CrashArgs, context: &Context) -> Result<Exit, Exit> {
         }
     }
     if let Some(path) = &args.write {
-        let text = format!("subject\tscenario\tcrash point\twhat is broken\n{}", counted.lines);
+        let text = format!(
+            "subject\tscenario\tcrash points\twhat is broken\n{}",
+            counted.lines
+        );
         std::fs::write(path, text)
             .map_err(|e| Exit::could_not_run(&format!("write {}: {e}", path.display())))?;
     }
@@ -76,7 +79,10 @@ fn crash(args: &CrashArgs, context: &Context) -> Result<Exit, Exit> {
         ..
     } = counted;
     say!("{points} crash points, {broken} broken");
-    say!("{} passed, {broken} failed, {skipped} skipped", points - broken);
+    say!(
+        "{} passed, {broken} failed, {skipped} skipped",
+        points - broken
+    );
     Ok(if broken > 0 || !enough {
         Exit::FINDINGS
     } else if skipped > 0 {
@@ -135,9 +141,15 @@ impl Counted {
     fn take(&mut self, plan: &Plan, subject: &Subject, summary: &Summary) {
         let (id, name) = (&plan.id, &subject.name);
         let broken = summary.broken.len();
-        say!("{id} {name}: {} crash points, {broken} broken", summary.points);
+        say!(
+            "{id} {name}: {} crash points, {broken} broken",
+            summary.points
+        );
         self.points += summary.points;
         self.broken += broken;
+        let points = summary.points;
+        self.lines
+            .push_str(&format!("{name}\t{id}\t{points}\t{broken} points\n"));
         for (point, found) in &summary.broken {
             say!("FAILED {id} on {name}, {point}");
             for what in found {

@@ -21,7 +21,7 @@ pub fn broken(crashed: &Crashed, named: bool) -> Vec<String> {
             break;
         }
     }
-    let records = crashed.acknowledged.iter();
+    let records = crashed.acknowledged.iter().chain(&crashed.later);
     for record in records.filter(|record| !crashed.left.contains(record)) {
         found.push(format!("the file lost {}", short(record)));
     }
@@ -130,9 +130,13 @@ mod tests {
 
     #[test]
     fn a_checkpoint_replaces_what_stood_before_it() {
-        let checkpoint = json!({"type": "compacted", "payload": {"replacement_history": [item("s")]}});
+        let checkpoint =
+            json!({"type": "compacted", "payload": {"replacement_history": [item("s")]}});
         let records = [record("a"), checkpoint, record("b")];
-        assert_eq!(broken(&crashed(&records, &[item("s"), item("b")]), true), [""; 0]);
+        assert_eq!(
+            broken(&crashed(&records, &[item("s"), item("b")]), true),
+            [""; 0]
+        );
         assert_eq!(broken(&crashed(&records, &[item("b")]), true).len(), 2);
     }
 
@@ -141,6 +145,9 @@ mod tests {
         let mut gone = crashed(&[record("a")], &[item("a")]);
         gone.left.clear();
         assert_eq!(broken(&gone, true).len(), 1);
+        let mut later = crashed(&[record("a")], &[item("a")]);
+        later.later.push(record("b"));
+        assert_eq!(broken(&later, true).len(), 1);
         let mut torn = crashed(&[record("a")], &[item("a")]);
         torn.torn = true;
         assert_eq!(broken(&torn, true).len(), 1);

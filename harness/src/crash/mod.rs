@@ -71,6 +71,8 @@ impl fmt::Display for Point {
 pub struct Crashed {
     /// Records that were on disk as whole lines when the process died.
     pub acknowledged: Vec<Value>,
+    /// Records that were acknowledged behind the crash, where the subject says so.
+    pub later: Vec<Value>,
     /// Why a step of the client failed.
     pub failed: Vec<String>,
     /// Inputs of the first request behind each resume.
@@ -128,15 +130,15 @@ async fn one(
         return Ok(None);
     };
     // A thread that died over its limit compacts before the turn: then it is asked for that.
-    let compaction = plan.steps.iter().flat_map(|step| &step.replies);
-    let compaction = compaction
-        .filter(|reply| matches!(reply.answers, Answers::Compaction { .. }))
-        .next();
+    let mut replies = plan.steps.iter().flat_map(|step| &step.replies);
+    let compaction = replies.find(|reply| matches!(reply.answers, Answers::Compaction { .. }));
     match compaction {
         Some(reply) if !crashed.failed.is_empty() => {
             let compacts = probe(plan, Some(reply))?;
             let again = driver.crash(plan, point, &compacts).await?;
-            Ok(again.filter(|again| again.failed.is_empty()).or(Some(crashed)))
+            Ok(again
+                .filter(|again| again.failed.is_empty())
+                .or(Some(crashed)))
         }
         _ => Ok(Some(crashed)),
     }
@@ -145,11 +147,12 @@ async fn one(
 /// The client's steps behind a crash; the turn compacts first where there is an answer for that.
 fn probe(plan: &Plan, compaction: Option<&PlanReply>) -> Result<Vec<PlanStep>, NoVerdict> {
     let wrong = |why: String| NoVerdict::CouldNotRun(why);
-    let loaded = load_bytes("probe", "the probe", PROBE.as_bytes(), None).map_err(|errors| {
-        wrong(errors.iter().map(ToString::to_string).collect())
-    })?;
+    let loaded = load_bytes("probe", "the probe", PROBE.as_bytes(), None)
+        .map_err(|errors| wrong(errors.iter().map(ToString::to_string).collect()))?;
     let newest = &crate::scenario::VERSIONS[crate::scenario::VERSIONS.len() - 1];
-    let resolved = loaded.plan(newest).map_err(|error| wrong(error.to_string()))?;
+    let resolved = loaded
+        .plan(newest)
+        .map_err(|error| wrong(error.to_string()))?;
     let Resolved::Applicable(probe) = resolved else {
         return Err(wrong("the probe does not apply".to_owned()));
     };

@@ -22,7 +22,10 @@ async fn summary(subject: &str, version: usize) -> Summary {
 
 #[tokio::test(flavor = "current_thread")]
 async fn nothing_acknowledged_is_lost_where_the_faults_are_mended() {
-    for (version, subject) in ["0.144+fixed", "0.164+fixed", "0.171+fixed"].iter().enumerate() {
+    for (version, subject) in ["0.144+fixed", "0.164+fixed", "0.171+fixed"]
+        .iter()
+        .enumerate()
+    {
         let summary = summary(subject, version).await;
         assert!(summary.points > 30, "{subject}: {}", summary.points);
         assert_eq!(summary.broken, [], "{subject}");

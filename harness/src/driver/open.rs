@@ -38,10 +38,7 @@ pub fn open<'a>(
 }
 
 /// Opens a subject to kill it. `plans` are those of [`open`].
-pub async fn open_crash(
-    subject: &str,
-    plans: &[Plan],
-) -> Result<Box<dyn CrashDriver>, NoVerdict> {
+pub async fn open_crash(subject: &str, plans: &[Plan]) -> Result<Box<dyn CrashDriver>, NoVerdict> {
     let unknown = || NoVerdict::CouldNotRun(format!("there is no subject `{subject}`"));
     let (arm, version) = subject.split_once('@').ok_or_else(unknown)?;
     match arm {

@@ -261,6 +261,7 @@ pub const STRUCTURAL: &[(&str, &str)] = &[
 ];
 
 /// What masks remember over one recording.
+#[derive(Default)]
 pub(crate) struct State {
     pub(crate) ids: ids::Registry,
     pub(crate) places: Places,
@@ -273,10 +274,8 @@ pub(crate) struct State {
 /// Masks one recording. Placeholders are numbered by first appearance: wire, rollouts, events.
 pub fn mask(recording: &Recording) -> Masked {
     let mut state = State {
-        ids: ids::Registry::default(),
         places: recording.places.clone(),
-        body_bytes: 0,
-        body_metadata: None,
+        ..State::default()
     };
     let wire = recording
         .journal

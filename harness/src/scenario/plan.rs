@@ -27,6 +27,18 @@ pub struct Plan {
     pub expect: Expect,
 }
 
+impl Plan {
+    /// Whether it damages rollouts or their storage: then a rollout of it is not what a subject wrote.
+    pub fn damages_rollouts(&self) -> bool {
+        self.steps.iter().any(|step| {
+            matches!(
+                step.action,
+                StepAction::EditRollout(_) | StepAction::Storage(_)
+            )
+        })
+    }
+}
+
 /// One catalogue entry. Tokens are counts of the provider's tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelSpec {

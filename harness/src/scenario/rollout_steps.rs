@@ -261,8 +261,10 @@ impl Replace {
             (None, None, None, None, Some(key), Some(value)) => {
                 Ok(Change::SetKey(key.clone(), value.clone()))
             }
-            _ => Err("`replace` is `line`, or `text` with `by` or `hex`, or `key` with `value`"
-                .to_owned()),
+            _ => Err(
+                "`replace` is `line`, or `text` with `by` or `hex`, or `key` with `value`"
+                    .to_owned(),
+            ),
         }
     }
 }
@@ -271,7 +273,9 @@ fn bytes(hex: &str) -> Result<Vec<u8>, String> {
     let digits: Vec<u8> = hex.bytes().filter(|byte| *byte != b' ').collect();
     let wrong = || format!("`{hex}` is no text of bytes in hexadecimal");
     let pair = |pair: &[u8]| {
-        let text = std::str::from_utf8(pair).ok().filter(|text| text.len() == 2);
+        let text = std::str::from_utf8(pair)
+            .ok()
+            .filter(|text| text.len() == 2);
         text.and_then(|text| u8::from_str_radix(text, 16).ok())
     };
     let bytes: Option<Vec<u8>> = digits.chunks(2).map(pair).collect();
@@ -332,14 +336,26 @@ impl Storage {
     }
 }
 
+/// An `edit_rollout` step as JSON.
+#[cfg(test)]
+pub(crate) fn edit_rollout(written: &Value) -> Result<Edit, String> {
+    let source = format!(
+        "description: An edit of a test.\nsteps:\n  - {{user: a, replies: [{{say: b}}]}}\n  \
+         - edit_rollout: {written}\n"
+    );
+    let loaded = super::load_bytes("edit", "an edit", source.as_bytes(), None);
+    let loaded = loaded.map_err(|errors| format!("{errors:?}"))?;
+    let step = loaded.scenario.steps.0.last().map(|step| &step.value);
+    let edit = step.and_then(|step| step.edit_rollout.as_ref());
+    edit.ok_or("no edit")?.resolve()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn edit(yaml: &str) -> Result<Edit, String> {
-        let json: Value = serde_json::from_str(yaml).expect("JSON");
-        let written: EditRollout = serde_json::from_value(json).expect("an edit");
-        written.resolve()
+        edit_rollout(&serde_json::from_str(yaml).expect("JSON"))
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub(super) fn validate(scenario: &Scenario, rules: Option<&BTreeSet<String>>) ->
             let refused = matches!(step.value.ends, Some(EndsWith::Failed(_)));
             stopped = refused.then_some(step.at.line);
         } else if let Some(line) = stopped {
-            if step.value.edit_rollout.is_none() {
+            if step.value.edit_rollout.is_none() && step.value.storage.is_none() {
                 let what = "unreachable step: no process holds the thread";
                 let why = format!("it ended in line {line}");
                 found.add(

@@ -70,7 +70,9 @@ pub(super) fn rollout_paths(home: &Path, threads: &[String]) -> Vec<PathBuf> {
     let mut placed: Vec<(usize, String, PathBuf)> = Vec::new();
     for path in found {
         let name = file_name(&path);
-        let place = threads.iter().position(|thread| name.contains(thread.as_str()));
+        let place = threads
+            .iter()
+            .position(|thread| name.contains(thread.as_str()));
         placed.extend(place.map(|place| (place, name, path)));
     }
     placed.sort();

@@ -114,7 +114,10 @@ impl Pool {
     }
 
     /// A session in a process of its own.
-    pub(crate) async fn own_session<'a>(&'a self, plan: &'a Plan) -> Result<Session<'a>, NoVerdict> {
+    pub(crate) async fn own_session<'a>(
+        &'a self,
+        plan: &'a Plan,
+    ) -> Result<Session<'a>, NoVerdict> {
         let case = self.open_case(plan);
         let (seat, workspace) = self.start_own(plan, &base_url(plan, &case)).await?;
         Ok(Session::new(SessionParts {

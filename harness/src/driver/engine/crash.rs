@@ -41,8 +41,7 @@ impl CrashDriver for EngineDriver {
         run.files.set_fault(None);
         run.findings.clear();
         run.seen.take();
-        let acknowledged = run.files.acknowledged();
-        let acknowledged = acknowledged.iter().filter_map(|text| json(text)).collect();
+        let acknowledged = records(&run.files.acknowledged());
         let (_, bytes) = run.files.newest().unwrap_or_default();
         let mut crashed = Crashed {
             acknowledged,
@@ -59,10 +58,14 @@ impl CrashDriver for EngineDriver {
             run.step(step).await?;
             if is_turn {
                 let journal = run.provider.journal();
-                let first = journal.get(before).and_then(|entry| input(&entry.request.body));
+                let first = journal
+                    .get(before)
+                    .and_then(|entry| input(&entry.request.body));
                 crashed.inputs.push(first.unwrap_or_default());
             }
         }
+        let all = records(&run.files.acknowledged());
+        crashed.later = all[crashed.acknowledged.len()..].to_vec();
         let findings = run.findings.drain(..);
         crashed.failed = findings.map(|finding| finding.message).collect();
         let events = run.seen.take().into_iter();
@@ -74,13 +77,16 @@ impl CrashDriver for EngineDriver {
             .collect();
         // Read as strictly as the release does: a line that it loses is lost.
         let (_, bytes) = run.files.newest().unwrap_or_default();
-        crashed.left = lines::lines(&bytes, &self.profile).map_or(Vec::new(), |lines| lines.records);
+        crashed.left =
+            lines::lines(&bytes, &self.profile).map_or(Vec::new(), |lines| lines.records);
         Ok(Some(crashed))
     }
 }
 
-fn json(text: &str) -> Option<Value> {
-    serde_json::from_str(text).ok()
+/// Texts that are records; a newline alone is none.
+fn records(texts: &[String]) -> Vec<Value> {
+    let records = texts.iter().map(|text| serde_json::from_str(text));
+    records.filter_map(Result::ok).collect()
 }
 
 fn input(body: &[u8]) -> Option<Vec<Value>> {

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use engine::change::Reach;
 use engine::events::Event;
 use engine::ports::{
-    Clock, Connection, EventStream, HttpFailure, Ids, Inbox, Observer, Request, Sampler, StreamEnd, StreamStep, ToolCall, ToolOutcome, Tools,
+    Clock, Connection, EventStream, HttpFailure, Ids, Inbox, Observer, Request, Sampler, StreamEnd,
+    StreamStep, ToolCall, ToolOutcome, Tools,
 };
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use mock_provider::journal::{self, Entry};

@@ -1,8 +1,8 @@
 //! The recorded cases "rollout items → next request" on the engine, and some of them on the real
 //! binaries again.
 
-use engine::rollout_read::lines::Lines;
 use engine::items::parse;
+use engine::rollout_read::lines::Lines;
 use semver::Version as Release;
 use serde_json::{Value, json};
 
@@ -80,7 +80,8 @@ async fn replayed(case: &Case) -> Vec<Value> {
     run.step(&plan.steps[0]).await.expect("the first turn");
     let mut records = run.files.records(&run.profile);
     for (item, meta) in &case.items {
-        let mut line = json!({"type": "response_item", "payload": item});
+        let ordinal = records.len();
+        let mut line = json!({"ordinal": ordinal, "type": "response_item", "payload": item});
         if !meta.is_null() {
             line["metadata"] = meta.clone();
         }

@@ -104,6 +104,17 @@ impl Files {
         Some((thread.to_owned(), file.bytes.clone()))
     }
 
+    /// Puts a file there, as another process left it.
+    #[cfg(test)]
+    pub(super) fn put(&self, thread: &str, bytes: Vec<u8>) {
+        self.open();
+        self.name(thread);
+        if let Some(file) = self.files.borrow_mut().last_mut() {
+            file.bytes = bytes;
+            file.begun = true;
+        }
+    }
+
     /// Records of the newest file.
     #[cfg(test)]
     pub(super) fn records(&self, profile: &engine::profile::Profile) -> Vec<serde_json::Value> {

@@ -1,6 +1,7 @@
 //! The recorded cases "rollout → next request" on the engine: a rollout is read as the binary of
 //! its version reads it.
 
+mod damage;
 mod short_forms;
 
 use engine::change::Change;
@@ -114,7 +115,10 @@ async fn resumed(case: &Case, lines: &[Value]) -> Result<(Vec<Value>, u64), Unre
         records,
         ..Lines::default()
     };
-    let meta = lines.records.first().map_or(&Value::Null, |meta| &meta["payload"]);
+    let meta = lines
+        .records
+        .first()
+        .map_or(&Value::Null, |meta| &meta["payload"]);
     let source = (meta["id"].as_str().unwrap_or_default(), &lines);
     let mut session = Session::resume(profile, settings, run.ports(), source, &[])?;
     session.update_settings(in_force(&case.resumed, &plan));
