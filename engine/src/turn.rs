@@ -254,7 +254,7 @@ impl Session {
 
     pub(crate) fn addresses<'a>(&'a self, turn: &'a str, turn_started_ms: u64) -> Addresses<'a> {
         Addresses {
-            session: &self.session_id,
+            session: &self.root,
             thread: &self.thread,
             turn,
             window_number: self.window.number,

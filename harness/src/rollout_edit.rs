@@ -237,15 +237,23 @@ mod tests {
         {\"type\":\"response_item\",\"ordinal\":1,\"payload\":{\"type\":\"message\",\"role\":\"user\",\"t\":\"U1\"}}\n\
         {\"type\":\"response_item\",\"ordinal\":2,\"payload\":{\"type\":\"message\",\"role\":\"assistant\",\"t\":\"A1\"}}\n";
 
-    fn at(last: bool, kind: &str, holding: Option<&str>) -> Option<RecordAt> {
-        Some(RecordAt {
+    fn at(last: bool, kind: &str, holding: Option<&str>) -> RecordAt {
+        RecordAt {
             last,
             kind: kind.to_owned(),
             holding: holding.map(str::to_owned),
-        })
+        }
     }
 
-    fn edited(record: Option<RecordAt>, change: Change) -> Result<String, String> {
+    fn edited(record: RecordAt, change: Change) -> Result<String, String> {
+        of(Some(record), change)
+    }
+
+    fn whole(change: Change) -> Result<String, String> {
+        of(None, change)
+    }
+
+    fn of(record: Option<RecordAt>, change: Change) -> Result<String, String> {
         let edit = Edit {
             oldest: false,
             record,
@@ -292,8 +300,8 @@ mod tests {
         let copied = lines(edited(first(), Change::Copy));
         assert_eq!(copied[0], copied[1]);
         assert_eq!(lines(edited(first(), Change::Line("x".into())))[0], "x");
-        assert_eq!(lines(edited(None, Change::Append("x".into())))[3], "x");
-        let open = edited(None, Change::AppendOpen("x".into())).unwrap();
+        assert_eq!(lines(whole(Change::Append("x".into())))[3], "x");
+        let open = whole(Change::AppendOpen("x".into())).unwrap();
         assert_eq!(open, format!("{FILE}x"));
         let by = Change::Text {
             text: "A1".to_owned(),
@@ -315,20 +323,20 @@ mod tests {
         assert!(!lines(edited(last(), drop))[2].contains("ordinal"));
         assert!(edited(last(), Change::DropKey("/nothing".to_owned())).is_err());
         let all = Change::DropKeyEverywhere("/ordinal".to_owned());
-        assert!(!edited(None, all).unwrap().contains("ordinal"));
+        assert!(!whole(all).unwrap().contains("ordinal"));
     }
 
     #[test]
     fn a_whole_file_is_marked_emptied_and_removed() {
         assert!(
-            edited(None, Change::ByteOrderMark)
+            whole(Change::ByteOrderMark)
                 .unwrap()
                 .starts_with('\u{feff}')
         );
         let returned = edited(at(true, ANY, None), Change::CarriageReturn).unwrap();
         assert!(returned.ends_with("}\r\n"), "{returned}");
-        assert_eq!(edited(None, Change::Empty).unwrap(), "");
-        assert_eq!(edited(None, Change::OnlyNewline).unwrap(), "\n");
+        assert_eq!(whole(Change::Empty).unwrap(), "");
+        assert_eq!(whole(Change::OnlyNewline).unwrap(), "\n");
         let edit = Edit {
             oldest: false,
             record: None,

@@ -115,3 +115,97 @@ impl Lines {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Version;
+
+    const A: &str = r#"{"timestamp":"t","ordinal":1,"type":"a","payload":{}}"#;
+    const B: &str = r#"{"timestamp":"t","ordinal":2,"type":"b","payload":{}}"#;
+
+    /// Types of the records that are read, and the lines that are not.
+    fn read(file: &[u8], profile: &Profile) -> Result<(String, Vec<usize>), Unreadable> {
+        let lines = lines(file, profile)?;
+        let types = lines
+            .records
+            .iter()
+            .filter_map(|record| record["type"].as_str());
+        Ok((
+            types.collect(),
+            lines.skipped.iter().map(|s| s.line).collect(),
+        ))
+    }
+
+    fn both() -> [Profile; 2] {
+        [Profile::of(Version::V164), Profile::fixed(Version::V164)]
+    }
+
+    #[test]
+    fn every_line_that_is_no_record_is_counted_with_its_place() {
+        let file = format!("{A}\n\nnoise\n[1]\n{{\"type\":\"x\"}}\r\n{B}\r\n");
+        for profile in both() {
+            let found = read(file.as_bytes(), &profile);
+            assert_eq!(found, Ok(("ab".to_owned(), vec![3, 4, 5])));
+        }
+        let lines = lines(file.as_bytes(), &both()[0]).expect("readable");
+        let told = lines.skipped[2].to_string();
+        assert_eq!(told, "line 5 (13 bytes): it has no `timestamp`");
+        assert!(!lines.open_end);
+    }
+
+    #[test]
+    fn glued_records_are_read_where_that_fault_is_mended() {
+        let torn = &A[..30];
+        let file = format!("{A}{B}\n{torn}{B}");
+        let [release, fixed] = both();
+        let lost = read(file.as_bytes(), &release);
+        assert_eq!(lost, Ok((String::new(), vec![1, 2])));
+        let found = read(file.as_bytes(), &fixed);
+        assert_eq!(found, Ok(("abb".to_owned(), vec![2])));
+        assert!(lines(file.as_bytes(), &fixed).expect("readable").open_end);
+    }
+
+    #[test]
+    fn a_record_named_inside_a_text_is_no_record() {
+        let text = A.replace("{}", &serde_json::json!({"text": B}).to_string());
+        let file = format!("{text}\n{}", &text[..text.len() - 3]);
+        for profile in both() {
+            let found = read(file.as_bytes(), &profile);
+            assert_eq!(found, Ok(("a".to_owned(), vec![2])));
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_utf8_refuse_the_file_on_0_144_and_lose_their_line_elsewhere() {
+        let file = [A.as_bytes(), b"\n\"\xff\"\n", B.as_bytes(), b"\n"].concat();
+        let old = Profile::of(Version::V144);
+        assert_eq!(read(&file, &old), Err(Unreadable::NotUtf8));
+        for profile in [both(), [Profile::fixed(Version::V144), both()[0].clone()]].concat() {
+            assert_eq!(read(&file, &profile), Ok(("ab".to_owned(), vec![2])));
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_passed_over_where_that_fault_is_mended() {
+        let file = format!("\u{feff}{A}\n");
+        let [release, fixed] = both();
+        assert_eq!(
+            read(file.as_bytes(), &release),
+            Ok((String::new(), vec![1]))
+        );
+        assert_eq!(read(file.as_bytes(), &fixed), Ok(("a".to_owned(), vec![])));
+    }
+
+    #[test]
+    fn an_ordinal_that_is_no_number_loses_its_record_where_ordinals_are_read() {
+        let file = A.replace(":1,", ":\"1\",");
+        let [release, _] = both();
+        assert_eq!(
+            read(file.as_bytes(), &release),
+            Ok((String::new(), vec![1]))
+        );
+        let old = Profile::of(Version::V144);
+        assert_eq!(read(file.as_bytes(), &old), Ok(("a".to_owned(), vec![])));
+    }
+}

@@ -120,7 +120,8 @@ pub struct Session {
     pub(crate) ports: Ports,
     pub(crate) inbox: Rc<Inbox>,
     pub(crate) thread: String,
-    pub(crate) session_id: String,
+    /// Session id: that of the thread, unless its metadata say another one.
+    pub(crate) root: String,
     pub(crate) window: Window,
     pub(crate) history: History,
     pub(crate) baseline: Option<Baseline>,
@@ -213,7 +214,7 @@ impl Session {
             settings,
             ports,
             inbox: Rc::new(Inbox::default()),
-            session_id: thread.clone(),
+            root: thread.clone(),
             thread,
             window: Window {
                 number: 0,
@@ -598,7 +599,7 @@ impl Session {
             let record = json!({
                 "thread_id": self.thread,
                 "turn_id": turn,
-                "session_id": self.session_id,
+                "session_id": self.root,
                 "root_turn_id": turn,
                 "response_id": response_id,
                 "usage": usage.record(&self.profile),

@@ -43,7 +43,7 @@ impl Session {
         let mut session =
             Self::with_ids(profile, settings, ports, found.thread, found.first_window);
         session.begun = found.begun;
-        session.session_id = found.session_id;
+        session.root = found.session_id;
         session.settings_recorded = true;
         session.history_initialization = "cold_resume";
         session.starts = VecDeque::from(["resume"]);

@@ -133,8 +133,7 @@ fn one_subject(
                 }
             }
         }
-    });
-    Ok(())
+    })
 }
 
 impl Counted {
@@ -148,14 +147,16 @@ impl Counted {
         self.points += summary.points;
         self.broken += broken;
         let points = summary.points;
-        self.lines
-            .push_str(&format!("{name}\t{id}\t{points}\t{broken} points\n"));
+        let mut line = |what: &[&str]| {
+            self.lines.push_str(&what.join("\t"));
+            self.lines.push('\n');
+        };
+        line(&[name, id, &points.to_string(), &format!("{broken} points")]);
         for (point, found) in &summary.broken {
             say!("FAILED {id} on {name}, {point}");
             for what in found {
                 say!("  {what}");
-                self.lines
-                    .push_str(&format!("{name}\t{id}\t{point}\t{}\n", in_a_line(what)));
+                line(&[name, id, &point.to_string(), &in_a_line(what)]);
             }
             say!("  rerun: cargo turnproof crash {id} --subject {name}");
         }

@@ -125,8 +125,8 @@ async fn one(
     plan: &Plan,
     point: Point,
 ) -> Result<Option<Crashed>, NoVerdict> {
-    let plain = probe(plan, None)?;
-    let Some(crashed) = driver.crash(plan, point, &plain).await? else {
+    let alone = probe(plan, None)?;
+    let Some(crashed) = driver.crash(plan, point, &alone).await? else {
         return Ok(None);
     };
     // A thread that died over its limit compacts before the turn: then it is asked for that.

@@ -84,7 +84,7 @@ impl Session<'_> {
             loop {
                 let paths = capture::all_rollouts(&home);
                 let lines = paths.iter().filter_map(|path| std::fs::read(path).ok());
-                let lines = lines.map(|bytes| bytes.iter().filter(|b| **b == b'\n').count());
+                let lines = lines.map(|bytes| bytes.split(|b| *b == b'\n').count() - 1);
                 if lines.sum::<usize>() >= point.append {
                     return;
                 }

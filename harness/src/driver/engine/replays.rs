@@ -152,7 +152,7 @@ async fn every_recorded_case_gives_its_input() {
     assert_eq!(cases.len(), CASES);
     let mut wrong = Vec::new();
     for case in &cases {
-        wrong.extend(difference(case, replayed(case).await, false));
+        wrong.extend(difference(case, Box::pin(replayed(case)).await, false));
     }
     assert!(
         wrong.is_empty(),

@@ -61,7 +61,7 @@ struct File {
 
 /// Rollout files of the run.
 pub(super) struct Files {
-    files: RefCell<Vec<File>>,
+    all: RefCell<Vec<File>>,
     fault: RefCell<Option<StorageFault>>,
     /// Appends since the fault was set.
     appends: Cell<usize>,
@@ -73,7 +73,7 @@ pub(super) struct Files {
 impl Files {
     pub(super) fn new(life: Rc<Life>) -> Self {
         Self {
-            files: RefCell::default(),
+            all: RefCell::default(),
             fault: RefCell::default(),
             appends: Cell::default(),
             acknowledged: RefCell::default(),
@@ -83,12 +83,12 @@ impl Files {
 
     /// Begins a file for the next thread.
     pub(super) fn open(&self) {
-        self.files.borrow_mut().push(File::default());
+        self.all.borrow_mut().push(File::default());
     }
 
     /// Names the newest file after its thread, if it has no name.
     pub(super) fn name(&self, thread: &str) {
-        if let Some(file) = self.files.borrow_mut().last_mut()
+        if let Some(file) = self.all.borrow_mut().last_mut()
             && file.name.is_empty()
         {
             file.name = format!("rollout-2026-01-01T00-00-00-{thread}.jsonl");
@@ -97,7 +97,7 @@ impl Files {
 
     /// Thread and bytes of the newest file that is there.
     pub(super) fn newest(&self) -> Option<(String, Vec<u8>)> {
-        let files = self.files.borrow();
+        let files = self.all.borrow();
         let file = files.last()?;
         let stem = file.name.strip_suffix(".jsonl")?;
         let thread = stem.get(stem.len().checked_sub(36)?..)?;
@@ -109,7 +109,7 @@ impl Files {
     pub(super) fn put(&self, thread: &str, bytes: Vec<u8>) {
         self.open();
         self.name(thread);
-        if let Some(file) = self.files.borrow_mut().last_mut() {
+        if let Some(file) = self.all.borrow_mut().last_mut() {
             file.bytes = bytes;
             file.begun = true;
         }
@@ -125,7 +125,7 @@ impl Files {
 
     /// Edits the newest file, or the oldest, behind so many requests.
     pub(super) fn edit(&self, edit: &Edit, requests: usize) -> Result<Edited, String> {
-        let mut files = self.files.borrow_mut();
+        let mut files = self.all.borrow_mut();
         let last = files.len().checked_sub(1).ok_or("there is no rollout")?;
         let place = if edit.oldest { 0 } else { last };
         let bytes = rollout_edit::apply(edit, &files[place].bytes)?;
@@ -160,7 +160,7 @@ impl Files {
 
     /// All files that were ever written to.
     pub(super) fn take(&self) -> Vec<RolloutFile> {
-        let files = std::mem::take(&mut *self.files.borrow_mut());
+        let files = std::mem::take(&mut *self.all.borrow_mut());
         let written = files.into_iter().filter(|file| file.begun);
         let file = |file: File| RolloutFile {
             name: file.name,
@@ -170,7 +170,7 @@ impl Files {
     }
 
     fn write(&self, text: &str) {
-        if let Some(file) = self.files.borrow_mut().last_mut() {
+        if let Some(file) = self.all.borrow_mut().last_mut() {
             file.bytes.extend(text.as_bytes());
             file.begun = true;
         }

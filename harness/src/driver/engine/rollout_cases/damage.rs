@@ -71,7 +71,8 @@ fn file(records: &[Value]) -> Vec<u8> {
                 line[key] = value.clone();
             }
         }
-        text.push_str(&format!("{line}\n"));
+        text.push_str(&line.to_string());
+        text.push('\n');
     }
     text.into_bytes()
 }
@@ -119,30 +120,30 @@ async fn turn(
 
 /// What differs from the case.
 async fn difference(entry: &Value, case: &Case) -> Option<String> {
-    let template = template(case).await;
-    let came = Box::pin(came(entry, case, &template)).await;
-    let fits = match (&case.expected, &came) {
+    let template = Box::pin(template(case)).await;
+    let found = Box::pin(came(entry, case, &template)).await;
+    let fits = match (&case.expected, &found) {
         (Err(error), Err(why)) => error == why,
-        (Ok(first), Ok(came)) => {
+        (Ok(first), Ok(found)) => {
             let second = super::short_forms::input(&entry["second_wire_input"]);
             let shown = |short: &[Value], input: &[Value]| {
                 let mut pairs = short.iter().zip(input);
                 short.len() == input.len() && pairs.all(|(s, i)| template.shows(s, i))
             };
-            shown(first, &came.inputs[0])
-                && shown(&second, &came.inputs[1])
-                && came.glued == (entry["glued"] == true)
+            shown(first, &found.inputs[0])
+                && shown(&second, &found.inputs[1])
+                && found.glued == (entry["glued"] == true)
         }
         (Err(_) | Ok(_), _) => false,
     };
     (!fits).then(|| {
-        let came = came.map(|came| {
-            let inputs = came.inputs.iter().map(|input| short(input));
-            (inputs.collect::<Vec<_>>(), came.glued)
+        let found = found.map(|found| {
+            let inputs = found.inputs.iter().map(|input| short(input));
+            (inputs.collect::<Vec<_>>(), found.glued)
         });
         let expected = case.expected.as_deref().map(short);
         format!(
-            "{}\n  expected {expected:?}\n  found    {came:?}",
+            "{}\n  expected {expected:?}\n  found    {found:?}",
             case.label()
         )
     })

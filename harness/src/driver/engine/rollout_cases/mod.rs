@@ -143,7 +143,7 @@ async fn resumed(case: &Case, lines: &[Value]) -> Result<(Vec<Value>, u64), Unre
 
 /// What differs from the case.
 async fn difference(case: &Case) -> Option<String> {
-    let template = template(case).await;
+    let template = Box::pin(template(case)).await;
     let found = Box::pin(resumed(case, &template.lines(case))).await;
     let (expected, input) = match (&case.expected, &found) {
         (Err(error), Err(why)) if error.contains(&why.to_string()) => return None,
