@@ -33,6 +33,7 @@ mod permissions;
 mod plan_limit;
 pub mod ports;
 pub mod profile;
+pub mod recorder;
 pub mod request;
 pub mod rollout;
 pub mod rollout_read;

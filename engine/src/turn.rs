@@ -254,6 +254,7 @@ impl Session {
 
     pub(crate) fn addresses<'a>(&'a self, turn: &'a str, turn_started_ms: u64) -> Addresses<'a> {
         Addresses {
+            session: &self.root,
             thread: &self.thread,
             turn,
             window_number: self.window.number,
@@ -404,6 +405,7 @@ impl Session {
             rollout::task_complete(&self.profile, &turn.id, last, failure, times)
         };
         self.recorder.event(record);
+        self.warn_of_unsaved();
         let status = match &end {
             TurnEnd::Completed => "completed",
             TurnEnd::Interrupted => "interrupted",
@@ -417,6 +419,18 @@ impl Session {
         });
         self.leave_turn();
         end
+    }
+
+    /// Says that records of the thread are not in its rollout.
+    fn warn_of_unsaved(&mut self) {
+        if let Some(failure) = self.recorder.unsaved() {
+            let message = format!(
+                "{}thread-store internal error: {}",
+                texts::NOT_SAVED,
+                failure.reason
+            );
+            self.ports.observer.event(Event::Warning { message });
+        }
     }
 
     /// Window-full accounting after a context-length failure (compaction.md §2.4).

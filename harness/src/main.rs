@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use harness::cli::context::Context;
 use harness::cli::{
-    Exit, bless, calibrate, check, diff, doctor, fuzz_history, import, lint, list, new, perturb,
-    review, schema, show, shrink,
+    Exit, bless, calibrate, check, crash, diff, doctor, fuzz_history, import, lint, list, new,
+    perturb, review, schema, show, shrink,
 };
 
 #[global_allocator]
@@ -51,6 +51,8 @@ enum Command {
     Perturb(perturb::PerturbArgs),
     /// Compares drawn histories live, with no golden between.
     FuzzHistory(fuzz_history::FuzzHistoryArgs),
+    /// Kills a subject at every append of its rollout, and lets the client come back.
+    Crash(crash::CrashArgs),
     /// Reports what a rollout file holds and what is wrong with it.
     Doctor(doctor::DoctorArgs),
     /// Makes a scenario as small as it can be while it still shows something.
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         | Command::Bless(_)
         | Command::Review(_)
         | Command::Perturb(_)
+        | Command::Crash(_)
         | Command::FuzzHistory(_) => {}
     }
     let exit = match Context::here() {
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
             Command::Bless(args) => bless::run(args, &context),
             Command::Review(args) => review::run(args, &context.root.join("golden")),
             Command::Perturb(args) => perturb::run(args, &context),
+            Command::Crash(args) => crash::run(args, &context),
             Command::FuzzHistory(args) => fuzz_history::run(args, &context),
             Command::Lint(_)
             | Command::List(_)

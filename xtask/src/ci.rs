@@ -13,6 +13,8 @@ use crate::run::{Counts, Ended, root, say, step};
 const ENGINE_CASES_MIN: &str = "1350";
 /// Fewest cases that one real version has to give a verdict on.
 const REAL_CASES_MIN: &str = "420";
+/// Fewest crash points of `turnproof crash`: ten scenarios, three families, each append twice.
+const CRASH_POINTS_MIN: &str = "1900";
 /// Perturbed variants a version that follow their script.
 const VARIANTS: &str = "50";
 /// Fewest variants a version that follow their script and are equal.
@@ -141,6 +143,12 @@ pub(crate) fn run(real: bool) -> ExitCode {
         &here,
         &turnproof,
         &["check", "--min-cases", ENGINE_CASES_MIN, "--no-pending"],
+    );
+    gate.cases(
+        "crash points on the engine with its faults mended",
+        &here,
+        &turnproof,
+        &["crash", "--min-points", CRASH_POINTS_MIN],
     );
     engine_determinism(&mut gate, &turnproof);
     if real {

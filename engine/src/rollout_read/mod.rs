@@ -1,12 +1,13 @@
 //! From rollout lines back to the state of a thread.
 //!
-//! The way of a read: lines become records (`records.rs`), records stand in turns that survive or
+//! The way of a read: bytes become lines (`lines.rs`), lines records (`records.rs`), records stand in turns that survive or
 //! were rolled back (`segments.rs`), the newest checkpoint and what follows it give the history
 //! (`rebuild.rs`, `rollback.rs`), and the newest turn context with the world state says what the
 //! model was told (`baseline.rs`). What is counted, such as usage and sequences, is read of all
 //! records, also of those that were rolled back.
 
 mod baseline;
+pub mod lines;
 mod rebuild;
 mod records;
 mod rollback;
@@ -19,6 +20,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use self::lines::Lines;
 use self::rebuild::Start;
 use self::records::{Checkpoint, Record};
 use self::segments::Standing;
@@ -33,7 +35,7 @@ use crate::settings::Truncation;
 use crate::tokens::Usage;
 
 /// Why a rollout is no thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unreadable {
     /// No line is a record.
     Empty,
@@ -41,6 +43,16 @@ pub enum Unreadable {
     NoMeta,
     /// The release does not know paginated threads.
     Paginated,
+    /// The history mode is none that is known.
+    UnknownMode,
+    /// A line is not UTF-8.
+    NotUtf8,
+    /// The last record of a paginated thread has no ordinal.
+    NoOrdinal,
+    /// The metadata names another thread than the file.
+    OtherThread,
+    /// The file cannot be written to; what the system says.
+    NotWritable(String),
 }
 
 impl fmt::Display for Unreadable {
@@ -49,6 +61,11 @@ impl fmt::Display for Unreadable {
             Self::Empty => "is empty",
             Self::NoMeta => "does not start with session metadata",
             Self::Paginated => "paginated_threads is not supported yet",
+            Self::UnknownMode => "unknown variant",
+            Self::NotUtf8 => "stream did not contain valid UTF-8",
+            Self::NoOrdinal => "is missing an ordinal",
+            Self::OtherThread => "belongs to thread",
+            Self::NotWritable(reason) => reason,
         })
     }
 }
@@ -60,6 +77,8 @@ impl std::error::Error for Unreadable {}
 pub struct Found {
     /// Thread id.
     pub thread: String,
+    /// Session id.
+    pub session_id: String,
     /// Id of the first window.
     pub first_window: String,
     /// Current window.
@@ -100,20 +119,50 @@ pub struct Found {
     pub applied: Option<Value>,
     /// What the model was told; `None` where it has to be told everything.
     pub baseline: Option<Baseline>,
-    /// Next ordinal.
-    pub next_ordinal: u64,
+    /// Next ordinal; `None` for a legacy thread.
+    pub next_ordinal: Option<u64>,
+    /// The metadata was found.
+    pub begun: bool,
+}
+
+/// Reads the thread of a file, which names it; outputs are cut by the policy in force.
+pub fn read_file(
+    thread: &str,
+    lines: &Lines,
+    profile: &Profile,
+    policy: Truncation,
+) -> Result<Found, Unreadable> {
+    let mut found = read(&lines.records, profile, policy)?;
+    if found.begun && found.thread != thread && profile.checks_thread_id {
+        return Err(Unreadable::OtherThread);
+    }
+    if !found.begun {
+        thread.clone_into(&mut found.thread);
+        thread.clone_into(&mut found.session_id);
+    }
+    let last = lines.records.last();
+    let numbered = last.is_none_or(|last| last["ordinal"].is_u64());
+    if found.next_ordinal.is_some() && !numbered && profile.needs_last_ordinal {
+        return Err(Unreadable::NoOrdinal);
+    }
+    Ok(found)
 }
 
 /// Reads a thread from its lines; outputs are cut by the policy in force.
 pub fn read(lines: &[Value], profile: &Profile, policy: Truncation) -> Result<Found, Unreadable> {
     let parsed = |line| Record::of(line, profile);
     let records: Vec<Record<'_>> = lines.iter().filter_map(parsed).collect();
-    let meta = match records.first() {
-        Some(Record::Meta(meta)) => *meta,
-        Some(_) => return Err(Unreadable::NoMeta),
-        None => return Err(Unreadable::Empty),
-    };
-    if meta["history_mode"] == "paginated" && !profile.usage_records {
+    let meta = meta(&records, profile)?;
+    let mode = meta.map_or(&Value::Null, |meta| &meta["history_mode"]);
+    if !(mode.is_null() || mode == "legacy" || mode == "paginated") {
+        return Err(if profile.usage_records {
+            Unreadable::UnknownMode
+        } else {
+            Unreadable::NoMeta
+        });
+    }
+    let paginated = meta.is_none_or(|meta| meta["history_mode"] == "paginated");
+    if meta.is_some() && paginated && !profile.usage_records {
         return Err(Unreadable::Paginated);
     }
     let standings = segments::standings(&records, profile);
@@ -121,7 +170,8 @@ pub fn read(lines: &[Value], profile: &Profile, policy: Truncation) -> Result<Fo
     let rebuilt = rebuild::replay(&records, start, policy, profile);
     let behind = start.installed.map_or(0, |index| index + 1);
     let model = baseline::model(&records, &standings, profile);
-    let mut found = Found::of(meta);
+    let mut found = Found::of(meta.unwrap_or(&Value::Null));
+    found.begun = meta.is_some();
     found.history = rebuilt.history;
     found.uncounted = rebuilt.uncounted;
     if !rebuilt.summarised_anew {
@@ -130,16 +180,30 @@ pub fn read(lines: &[Value], profile: &Profile, policy: Truncation) -> Result<Fo
     found.model = model.map(str::to_owned);
     found.windows(&records, &standings, profile);
     let ordinal = |line: &Value| line["ordinal"].as_u64();
-    found.next_ordinal = lines
-        .iter()
-        .rev()
-        .find_map(ordinal)
-        .map_or(0, |last| last.saturating_add(1));
+    let last = lines.iter().rev().find_map(ordinal);
+    let next = last.map_or(0, |last| last.saturating_add(1));
+    found.next_ordinal = (paginated && profile.usage_records).then_some(next);
     for record in &records {
         found.count(record, profile);
     }
     found.told_model = found.announced_model().or(found.model.clone());
     Ok(found)
+}
+
+/// The metadata: the first record, or the first that is one where its place is not held to.
+fn meta<'a>(records: &[Record<'a>], profile: &Profile) -> Result<Option<&'a Value>, Unreadable> {
+    let mut found = records.iter().map(|record| match record {
+        Record::Meta(meta) => Some(*meta),
+        _ => None,
+    });
+    if !profile.needs_meta_first {
+        return Ok(found.flatten().next());
+    }
+    match found.next() {
+        Some(Some(meta)) => Ok(Some(meta)),
+        Some(None) => Err(Unreadable::NoMeta),
+        None => Err(Unreadable::Empty),
+    }
 }
 
 impl Found {
@@ -148,6 +212,7 @@ impl Found {
         let window = text(&meta["context_window"]["window_id"]);
         Self {
             thread: text(&meta["id"]),
+            session_id: text(meta.get("session_id").unwrap_or(&meta["id"])),
             first_window: window.clone(),
             window: Window {
                 number: 0,
@@ -177,7 +242,8 @@ impl Found {
             service_tier: None,
             applied: None,
             baseline: None,
-            next_ordinal: 0,
+            next_ordinal: None,
+            begun: true,
         }
     }
 

@@ -19,8 +19,8 @@ fn line(kind: &str, payload: &Value) -> Value {
 fn meta() -> Value {
     line(
         "session_meta",
-        &json!({"id": "thread", "cwd": "/begun", "context_window":
-        {"window_id": "w0"}, "base_instructions": {"text": "BASE"}}),
+        &json!({"id": "thread", "timestamp": "", "cwd": "/begun", "originator": "o",
+        "cli_version": "v", "context_window": {"window_id": "w0"}, "base_instructions": {"text": "BASE"}}),
     )
 }
 

@@ -24,7 +24,8 @@ use crate::images;
 use crate::items::{Item, Retained};
 use crate::ports::{Inbox, Ports};
 use crate::profile::Profile;
-use crate::rollout::{self, Recorder, TokenInfo};
+use crate::recorder::Recorder;
+use crate::rollout::{self, TokenInfo};
 use crate::session_budget::BudgetUse;
 use crate::settings::{Model, Permissions, Settings};
 use crate::token_budget::Said;
@@ -124,6 +125,8 @@ pub struct Session {
     pub(crate) ports: Ports,
     pub(crate) inbox: Rc<Inbox>,
     pub(crate) thread: String,
+    /// Session id: that of the thread, unless its metadata say another one.
+    pub(crate) root: String,
     pub(crate) window: Window,
     pub(crate) history: History,
     pub(crate) baseline: Option<Baseline>,
@@ -206,6 +209,7 @@ impl Session {
             Rc::clone(&ports.store),
             Rc::clone(&ports.clock),
             paginated.then_some(0),
+            &profile,
         );
         let base_id = base_item_id(&thread, settings.base_text());
         // What a thread is opened with, not what its first turn asks for.
@@ -223,6 +227,7 @@ impl Session {
             settings,
             ports,
             inbox: Rc::new(Inbox::default()),
+            root: thread.clone(),
             thread,
             window: Window {
                 number: 0,
@@ -624,7 +629,7 @@ impl Session {
             let record = json!({
                 "thread_id": self.thread,
                 "turn_id": turn,
-                "session_id": self.thread,
+                "session_id": self.root,
                 "root_turn_id": turn,
                 "response_id": response_id,
                 "usage": usage.record(&self.profile),

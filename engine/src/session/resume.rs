@@ -1,7 +1,6 @@
 //! Threads that do not start empty: rebuilt from a rollout, or from supplied items.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 use serde_json::Value;
 
@@ -10,23 +9,32 @@ use super::{Refused, Session};
 use crate::events::Event;
 use crate::ports::Ports;
 use crate::profile::Profile;
-use crate::rollout::{self, Recorder};
+use crate::rollout;
 use crate::rollout_read::Unreadable;
+use crate::rollout_read::lines::Lines;
 use crate::settings::{Model, Settings};
-use crate::texts::{RESUMED_ADVICE, RESUMED_MODEL, RESUMED_REASON, TIER_LEFT_OUT, TIER_UNKNOWN};
+use crate::texts::{
+    RESUMED_ADVICE, RESUMED_MODEL, RESUMED_REASON, SKIPPED, TIER_LEFT_OUT, TIER_UNKNOWN,
+};
 use crate::tokens::Usage;
 
 impl Session {
-    /// A thread rebuilt from its rollout lines; new lines go to the store of `ports`. It goes on with
-    /// the model that it was last given, if that is `known`.
+    /// The thread of a rollout file, rebuilt from its lines; new lines go to the store of `ports`. It
+    /// goes on with the model that it was last given, if that is `known`.
     pub fn resume(
         profile: Profile,
         mut settings: Settings,
         ports: Ports,
-        lines: &[Value],
+        (thread, lines): (&str, &Lines),
         known: &[Model],
     ) -> Result<Self, Unreadable> {
-        let found = crate::rollout_read::read(lines, &profile, settings.truncation())?;
+        let policy = settings.truncation();
+        let mut found = crate::rollout_read::read_file(thread, lines, &profile, policy)?;
+        if !found.begun {
+            found.first_window = ports.ids.uuid();
+            found.window.id.clone_from(&found.first_window);
+            found.window.first.clone_from(&found.first_window);
+        }
         let wanted = found.given_model.as_ref().or(found.model.as_ref());
         if let Some(model) = known.iter().find(|model| Some(&model.slug) == wanted) {
             settings.model = model.clone();
@@ -35,7 +43,10 @@ impl Session {
         settings.thread_base = found.base;
         let mut session =
             Self::with_ids(profile, settings, ports, found.thread, found.first_window);
-        session.meta = None;
+        if found.begun {
+            session.meta = None;
+        }
+        session.root = found.session_id;
         session.settings_recorded = true;
         session.history_initialization = "cold_resume";
         session.starts = VecDeque::from(["resume"]);
@@ -83,12 +94,11 @@ impl Session {
         session.previous_model = found.model.map(named);
         session.told_model = found.told_model.map(named);
         session.baseline = found.baseline;
-        let ordinal = session.recorder.paginated().then_some(found.next_ordinal);
-        session.recorder = Recorder::new(
-            Rc::clone(&session.ports.store),
-            Rc::clone(&session.ports.clock),
-            ordinal,
-        );
+        let ordinal = found.next_ordinal;
+        let ordinal = ordinal.filter(|_| found.begun || session.recorder.paginated());
+        let opened = session.recorder.go_on(ordinal, lines.open_end);
+        opened.map_err(|failure| Unreadable::NotWritable(failure.reason))?;
+        session.begin();
         let now = rollout::thread_settings(&session.settings, &session.profile, &session.thread);
         let applied = found
             .applied
@@ -97,6 +107,7 @@ impl Session {
             session.record_settings();
         }
         session.report_usage();
+        session.warn_of_skipped(lines);
         Ok(session)
     }
 
@@ -113,6 +124,18 @@ impl Session {
         session.starts = VecDeque::from(["resume"]);
         session.supply(items);
         Ok(session)
+    }
+
+    /// Says which lines were left out; the releases do not.
+    fn warn_of_skipped(&self, lines: &Lines) {
+        if self.profile.skips_silently {
+            return;
+        }
+        for skipped in &lines.skipped {
+            self.ports.observer.event(Event::Warning {
+                message: format!("{SKIPPED}{skipped}"),
+            });
+        }
     }
 
     /// The model of the newest turn is another one than the thread goes on with.

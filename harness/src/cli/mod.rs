@@ -6,6 +6,7 @@ pub mod bless;
 pub mod calibrate;
 pub mod check;
 pub mod context;
+pub mod crash;
 pub mod diff;
 pub mod doctor;
 pub mod fuzz_history;

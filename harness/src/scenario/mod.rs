@@ -16,6 +16,7 @@ pub mod plan;
 pub(crate) mod png;
 pub mod reply;
 mod resolve;
+mod rollout_steps;
 mod rules_index;
 pub mod schema;
 mod short_forms;
@@ -35,6 +36,8 @@ pub use error::{Mark, ScenarioError};
 pub use json_schema::json_schema_text;
 pub use load::{Loaded, SCENARIO_BYTES_MAX, VERSIONS, load_bytes, load_file, rule_ids};
 pub use resolve::Resolved;
+#[cfg(test)]
+pub(crate) use rollout_steps::edit_rollout;
 pub use rules_index::{RulesIndex, rules_index};
 pub use suite::{Suite, SuiteError, SuiteFile};
 pub use template::template;

@@ -350,6 +350,12 @@ fn action(step: &Step) -> Result<StepAction, String> {
             }
         }));
     }
+    if let Some(edit) = &step.edit_rollout {
+        return edit.resolve().map(StepAction::EditRollout);
+    }
+    if let Some(storage) = &step.storage {
+        return storage.resolve().map(StepAction::Storage);
+    }
     match step_keys(step).first() {
         Some(key) => Ok(StepAction::Later((*key).to_owned())),
         None => Err("a step without an action".to_owned()),

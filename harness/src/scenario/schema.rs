@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::bounds::{Below, Retries, Summary};
 use super::hooks::Hooks;
 use super::reply::Reply;
+use super::rollout_steps::{EditRollout, Storage};
 use super::values::{Count, Located, Many, Nothing, Ordered, Parts, Text};
 
 /// One behaviour of the turn engine: what the client does, what the provider answers, and what has
@@ -305,7 +306,7 @@ pub struct Step {
     pub stop: Option<Stop>,
     /// Resumes the thread, in a new process after a `stop`.
     pub resume: Option<Resume>,
-    /// Edits the rollout by predicate. Parses; a later part runs it.
+    /// Edits the rollout file of the thread by predicate.
     pub edit_rollout: Option<EditRollout>,
     /// Forks the thread. Parses; a later part runs it.
     pub fork: Option<Value>,
@@ -313,12 +314,13 @@ pub struct Step {
     pub rollback: Option<Value>,
     /// Goes back before a turn (0.164+). Parses; a later part runs it.
     pub revert: Option<Value>,
-    /// A storage fault. Parses; a later part runs it.
-    pub storage: Option<Value>,
+    /// A fault of the storage (with `only: engine`): a real binary has its own disk.
+    pub storage: Option<Storage>,
     /// Answers of the provider, one per request, in order.
     #[serde(default)]
     pub replies: Many<Reply>,
-    /// How the turn ends (`completed`): a word, or `{failed: part of the message}`.
+    /// How the turn ends (`completed`): a word, or `{failed: part of the message}`. A `resume` that is
+    /// refused ends with `{failed: …}`.
     pub ends: Option<EndsWith>,
 }
 
@@ -385,24 +387,6 @@ pub enum ResumeBy {
     Path,
     /// Response items: a new thread.
     History,
-}
-
-/// A change of the rollout file by predicate.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct EditRollout {
-    /// Which file: `newest` or `oldest`.
-    pub segment: Option<String>,
-    /// Which record, for instance `{last: response_item}`.
-    pub record: Option<Value>,
-    /// Ends the file after the record, or inside it.
-    pub cut: Option<Value>,
-    /// Drops the record.
-    pub drop: Option<Value>,
-    /// Replaces the record.
-    pub replace: Option<Value>,
-    /// Appends a line.
-    pub append: Option<Value>,
 }
 
 /// How a turn ends.

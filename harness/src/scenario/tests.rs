@@ -384,8 +384,7 @@ fn versions_choose_replies_and_ids_stay() {
 fn later_parts_parse() {
     let plan = plan_on(
         "description: Later parts parse.\nsteps:\n  - fork:\n  \
-         - edit_rollout: {segment: newest, cut: {}}\n  - rollback: {turns: 1}\n  - storage: \
-         {fail_append: 1}\n  - user: a\n    client_context: {a: {untrusted: b}}\n    replies: [{fault: \
+         - rollback: {turns: 1}\n  - user: a\n    client_context: {a: {untrusted: b}}\n    replies: [{fault: \
          {websocket_close: 1011}}]\n",
         &NEWEST,
     );
@@ -397,8 +396,8 @@ fn later_parts_parse() {
             _ => None,
         })
         .collect();
-    assert_eq!(later, ["fork", "edit_rollout", "rollback", "storage"]);
-    let reply = &plan.steps[4].replies[0];
+    assert_eq!(later, ["fork", "rollback"]);
+    let reply = &plan.steps[2].replies[0];
     let ReplyBody::Stream { ending, .. } = &reply.body else {
         panic!("{reply:?}")
     };

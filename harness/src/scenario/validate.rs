@@ -8,7 +8,7 @@ use super::events::content_keys;
 use super::load::VERSIONS as PINNED;
 use super::reply::{Assertion, Call, ClientAction, For, Item, Reply};
 use super::resolve::step_keys;
-use super::schema::{Approval, Scenario, Step};
+use super::schema::{Approval, EndsWith, Scenario, Step};
 use super::texts::text;
 use super::values::{Count, Located, Many, OneOrMany, version_range};
 use crate::golden::versions::VERSIONS;
@@ -42,11 +42,13 @@ pub(super) fn validate(scenario: &Scenario, rules: Option<&BTreeSet<String>>) ->
     for step in &scenario.steps.0 {
         found.step(scenario, step);
         if step.value.resume.is_some() {
-            stopped = None;
+            // A resume that is refused leaves no thread to go on with.
+            let refused = matches!(step.value.ends, Some(EndsWith::Failed(_)));
+            stopped = refused.then_some(step.at.line);
         } else if let Some(line) = stopped {
-            if step.value.edit_rollout.is_none() {
-                let what = "unreachable step: the process was stopped";
-                let why = format!("`stop` in line {line}");
+            if step.value.edit_rollout.is_none() && step.value.storage.is_none() {
+                let what = "unreachable step: no process holds the thread";
+                let why = format!("it ended in line {line}");
                 found.add(
                     Problem::new(step.at, what)
                         .why(why)
@@ -221,6 +223,11 @@ impl Found {
         self.model(scenario, step.model.as_ref(), *at);
         if let Some(settings) = &step.settings {
             self.model(scenario, settings.model.as_ref(), *at);
+        }
+        if step.storage.is_some() && scenario.only.is_none() {
+            let what = "a `storage` fault in a scenario for real binaries";
+            let help = "add `only: engine` and a `reason`: a real binary has its own disk";
+            self.add(Problem::new(*at, what).help(help));
         }
         let quiet = ["settings", "inject", "stop", "edit_rollout", "storage"];
         if let Some(key) = keys.first().filter(|key| quiet.contains(key))

@@ -4,6 +4,7 @@
 //! a real run is only where bytes come from; the recording has the same shape.
 
 mod budgets;
+mod crash;
 mod hooks;
 mod ports;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod replays;
 #[cfg(test)]
 mod rollout_cases;
 mod sampling;
+mod storage;
 
 use std::rc::Rc;
 
@@ -18,16 +20,18 @@ use engine::change::Change;
 use engine::client_context::ClientContext;
 use engine::ports::Ports;
 use engine::profile::{Profile, Version};
-use engine::session::{Refused, Remarks, Session};
+use engine::rollout_read;
+use engine::session::{Remarks, Session};
 use engine::settings::{Model, Scope, Settings, Tool, Truncation};
 use engine::turn::TurnEnd;
 use serde_json::Value;
 
-use self::ports::{Attached, Counter, Files, Provider, Seen, VirtualClock};
+use self::ports::{Attached, Counter, Provider, Seen, VirtualClock};
+use self::storage::{Files, Life};
 use super::script::{answer, scripted};
 use super::{Driver, NoVerdict, Outcome};
 use crate::driver::codex::{INSTALLATION_ID, WORKSPACE_PATH_BYTES, slug};
-use crate::recording::{Exchange, Finding, Places, Recording};
+use crate::recording::{Edited, Exchange, Finding, Places, Recording};
 use crate::scenario::plan::{
     ConfigSpec, Ends, ModelSpec, Overrides, Plan, PlanStep, ResumeStep, StepAction, TruncationMode,
     TurnStatus, UserStep,
@@ -45,6 +49,9 @@ const CLIENT: (&str, &str) = ("turnproof", "0.1.0");
 /// The day of every run on the engine; masked.
 const DATE: &str = "2026-01-01";
 
+/// Suffix of a subject whose listed faults are mended.
+const FIXED: &str = "+fixed";
+
 const _: () = assert!(WORKSPACE.len() == WORKSPACE_PATH_BYTES);
 
 /// The driver of one version family.
@@ -55,15 +62,28 @@ pub struct EngineDriver {
 }
 
 impl EngineDriver {
-    /// A driver of the family `0.144`, `0.164` or `0.171`; `None` for another name.
-    pub fn new(family: &str) -> Option<Self> {
+    /// A driver of the family `0.144`, `0.164` or `0.171`, with `+fixed` behind it of the one with the
+    /// listed faults mended; `None` for another name.
+    pub fn new(name: &str) -> Option<Self> {
+        let (family, fixed) = match name.strip_suffix(FIXED) {
+            Some(family) => (family, true),
+            None => (name, false),
+        };
         let version = match family {
             "0.144" => Version::V144,
             "0.164" => Version::V164,
             "0.171" => Version::V171,
             _ => return None,
         };
-        Some(Self::with_profile(Profile::of(version)))
+        let profile = if fixed {
+            Profile::fixed(version)
+        } else {
+            Profile::of(version)
+        };
+        Some(Self {
+            subject: format!("engine@{name}"),
+            profile,
+        })
     }
 
     /// A driver of any behaviour, to plant faults.
@@ -166,26 +186,35 @@ struct Run<'a> {
     clock: Rc<VirtualClock>,
     ids: Rc<Counter>,
     session: Option<Session>,
-    /// No thread was made: the history that was supplied was refused.
+    /// There is no thread: it could not be resumed.
     threadless: bool,
+    life: Rc<Life>,
+    edits: Vec<Edited>,
     findings: Vec<Finding>,
 }
 
 impl<'a> Run<'a> {
     fn new(profile: Profile, plan: &'a Plan) -> Self {
         let client = Attached::new(&plan.models);
+        let life = Rc::new(Life::default());
         Self {
             plan,
             profile,
             settings: settings(plan),
-            provider: Rc::new(Provider::new(Rc::clone(&client), plan.config.unreachable)),
-            tools: Rc::new(ports::Client::new(client)),
-            files: Rc::new(Files::default()),
-            seen: Rc::new(Seen::default()),
+            provider: Rc::new(Provider::new(
+                Rc::clone(&client),
+                plan.config.unreachable,
+                Rc::clone(&life),
+            )),
+            tools: Rc::new(ports::Client::new(client, Rc::clone(&life))),
+            files: Rc::new(Files::new(Rc::clone(&life))),
+            seen: Rc::new(Seen::new(Rc::clone(&life))),
             clock: Rc::new(VirtualClock::default()),
             ids: Rc::new(Counter::default()),
             session: None,
             threadless: false,
+            life,
+            edits: Vec::new(),
             findings: Vec::new(),
         }
     }
@@ -236,9 +265,40 @@ impl<'a> Run<'a> {
         if is_first && !matches!(step.action, StepAction::Resume(_)) {
             self.session().prewarm().await;
         }
-        if self.threadless && !matches!(step.action, StepAction::Resume(_)) {
-            self.refuse(step, "there is no thread: its history was refused");
-            self.findings.extend(self.provider.end(step));
+        let life = Rc::clone(&self.life);
+        if matches!(step.action, StepAction::Resume(_)) {
+            // In a new process, if the old one was killed.
+            life.begin();
+        }
+        let killed = tokio::select! {
+            biased;
+            () = life.died() => true,
+            done = self.act(step) => { done?; life.is_dead() }
+        };
+        let findings = self.provider.end(step);
+        if killed {
+            // What was scripted for a process that is gone is not missed.
+            self.session = None;
+        } else {
+            self.findings.extend(findings);
+        }
+        Ok(())
+    }
+
+    async fn act(&mut self, step: &PlanStep) -> Result<(), NoVerdict> {
+        let asks = matches!(
+            step.action,
+            StepAction::User(_)
+                | StepAction::Compact
+                | StepAction::Settings(_)
+                | StepAction::Inject(_)
+        );
+        if self.threadless && asks {
+            self.find(
+                "client.refused",
+                step,
+                "there is no thread: it was not resumed",
+            );
             return Ok(());
         }
         match &step.action {
@@ -262,64 +322,91 @@ impl<'a> Run<'a> {
             StepAction::Inject(items) => {
                 let items = items.clone();
                 if let Err(why) = self.session().inject(&items) {
-                    self.refuse(step, &format!("thread/inject_items: {why}"));
+                    let what = format!("thread/inject_items: {why}");
+                    self.find("client.refused", step, &what);
                 }
             }
             StepAction::Stop(_) => self.session = None,
-            StepAction::Resume(resume) => {
-                if let Err(why) = self.resume(resume)? {
-                    self.refuse(step, &format!("thread/resume: {why}"));
-                    self.threadless = true;
-                } else {
-                    self.session().prewarm().await;
-                }
+            StepAction::Resume(resume) => self.resume(step, resume).await?,
+            StepAction::EditRollout(edit) => {
+                let requests = self.provider.requests();
+                let edited = self.files.edit(edit, requests).map_err(|what| {
+                    let (number, line) = (step.number, step.line);
+                    NoVerdict::CouldNotRun(format!("step {number} (line {line}): {what}"))
+                })?;
+                self.edits.push(edited);
             }
+            StepAction::Storage(storage) => self.files.set_fault(storage.fault.clone()),
             StepAction::Later(key) => return Err(NoVerdict::NotSupported(key.clone())),
         }
-        self.findings.extend(self.provider.end(step));
         Ok(())
     }
 
-    fn refuse(&mut self, step: &PlanStep, why: &str) {
-        self.findings.push(Finding {
-            id: "client.refused".to_owned(),
-            message: format!("step {} (line {}): {why}", step.number, step.line),
-        });
-    }
-
-    fn resume(&mut self, resume: &ResumeStep) -> Result<Result<(), Refused>, NoVerdict> {
+    async fn resume(&mut self, step: &PlanStep, resume: &ResumeStep) -> Result<(), NoVerdict> {
         let by_history = matches!(resume, ResumeStep::History(_));
         if let Some(session) = self.session.as_mut().filter(|_| !by_history) {
             // A process that was not stopped still holds the thread.
             session.report_usage();
-            return Ok(Ok(()));
+            session.prewarm().await;
+            return Ok(());
         }
         self.session = None;
         let session = match resume {
-            ResumeStep::Id | ResumeStep::Path => {
-                let lines = self.files.lines();
-                let known: Vec<Model> = self.plan.models.iter().map(model).collect();
-                Session::resume(
+            ResumeStep::Id | ResumeStep::Path => self.reopened(),
+            ResumeStep::History(items) => {
+                self.files.open();
+                Session::with_history(
                     self.profile.clone(),
                     self.settings.clone(),
                     self.ports(),
-                    &lines,
-                    &known,
+                    items,
                 )
-                .map_err(|why| NoVerdict::NotSupported(format!("a rollout that {why}")))?
-            }
-            ResumeStep::History(items) => {
-                self.files.open();
-                let settings = self.settings.clone();
-                match Session::with_history(self.profile.clone(), settings, self.ports(), items) {
-                    Ok(session) => session,
-                    Err(why) => return Ok(Err(why)),
-                }
+                .map_err(|why| why.to_string())
             }
         };
-        self.threadless = false;
-        self.install(session);
-        Ok(Ok(()))
+        self.threadless = session.is_err();
+        let expected = step.ends.as_ref();
+        let expected = expected.filter(|ends| ends.status == TurnStatus::Failed);
+        let message = expected.map(|ends| ends.message.as_deref().unwrap_or_default());
+        match (session, message) {
+            (Ok(session), None) => {
+                self.install(session);
+                self.session().prewarm().await;
+            }
+            (Err(why), Some(message)) if why.contains(message) => {}
+            (Err(why), _) => self.find("client.refused", step, &format!("thread/resume: {why}")),
+            (Ok(_), Some(message)) => {
+                let what = format!("thread/resume: it works, expected a refusal with {message:?}");
+                self.find("step.ends", step, &what);
+            }
+        }
+        Ok(())
+    }
+
+    /// The thread of the newest file in a new process.
+    fn reopened(&self) -> Result<Session, String> {
+        let Some((thread, bytes)) = self.files.newest() else {
+            return Err("no rollout found for thread id".to_owned());
+        };
+        let known: Vec<Model> = self.plan.models.iter().map(model).collect();
+        let lines = rollout_read::lines::lines(&bytes, &self.profile);
+        let session = lines.and_then(|lines| {
+            Session::resume(
+                self.profile.clone(),
+                self.settings.clone(),
+                self.ports(),
+                (&thread, &lines),
+                &known,
+            )
+        });
+        session.map_err(|why| why.to_string())
+    }
+
+    fn find(&mut self, id: &str, step: &PlanStep, what: &str) {
+        self.findings.push(Finding {
+            id: id.to_owned(),
+            message: format!("step {} (line {}): {what}", step.number, step.line),
+        });
     }
 
     fn change(&mut self, overrides: &Overrides) {
@@ -352,7 +439,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn finish(self) -> Outcome {
+    fn finish(mut self) -> Outcome {
+        if let Some(append) = self.files.fault_ahead() {
+            self.findings.push(Finding {
+                id: "storage.not_reached".to_owned(),
+                message: format!("append {append}, which was to fail, never came"),
+            });
+        }
         let journal = self
             .provider
             .journal()
@@ -372,6 +465,7 @@ impl<'a> Run<'a> {
             events: self.seen.take(),
             // The engine's port can do nothing but append.
             rewrites: Vec::new(),
+            edits: self.edits,
             places: Places {
                 workspace: WORKSPACE.to_owned(),
                 home: HOME.to_owned(),
@@ -517,15 +611,10 @@ fn model(spec: &ModelSpec) -> Model {
     }
 }
 
-/// A line of a rollout file as JSON; a line that does not parse is not read.
-fn parse_lines(text: &str) -> Vec<Value> {
-    text.lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::scenario::{Resolved, Suite};
 
@@ -562,7 +651,11 @@ mod tests {
     async fn first_turn_ms(id: &str) -> u64 {
         let driver = EngineDriver::new("0.171").expect("a family");
         let outcome = driver.run(&plan(id)).await.expect("runs");
-        let records = parse_lines(&outcome.recording.rollouts[0].text);
+        let text = &outcome.recording.rollouts[0].text;
+        let records: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("a record"))
+            .collect();
         let ended = records
             .iter()
             .find(|record| record["payload"]["type"] == "task_complete")

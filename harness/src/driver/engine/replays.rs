@@ -2,6 +2,7 @@
 //! binaries again.
 
 use engine::items::parse;
+use engine::rollout_read::lines::Lines;
 use semver::Version as Release;
 use serde_json::{Value, json};
 
@@ -77,19 +78,25 @@ async fn replayed(case: &Case) -> Vec<Value> {
     let plan = plan(case, "{user: U1, replies: [{say: A1}]}");
     let mut run = Run::new(Profile::of(family(case)), &plan);
     run.step(&plan.steps[0]).await.expect("the first turn");
-    let mut lines = run.files.lines();
+    let mut records = run.files.records(&run.profile);
     for (item, meta) in &case.items {
-        let mut line = json!({"type": "response_item", "payload": item});
+        let ordinal = records.len();
+        let mut line = json!({"ordinal": ordinal, "type": "response_item", "payload": item});
         if !meta.is_null() {
             line["metadata"] = meta.clone();
         }
-        lines.push(line);
+        records.push(line);
     }
+    let (thread, _) = run.files.newest().expect("a file");
+    let lines = Lines {
+        records,
+        ..Lines::default()
+    };
     let session = Session::resume(
         run.profile.clone(),
         run.settings.clone(),
         run.ports(),
-        &lines,
+        (&thread, &lines),
         &[],
     )
     .expect("a thread");
@@ -145,7 +152,7 @@ async fn every_recorded_case_gives_its_input() {
     assert_eq!(cases.len(), CASES);
     let mut wrong = Vec::new();
     for case in &cases {
-        wrong.extend(difference(case, replayed(case).await, false));
+        wrong.extend(difference(case, Box::pin(replayed(case)).await, false));
     }
     assert!(
         wrong.is_empty(),

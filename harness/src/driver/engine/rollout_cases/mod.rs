@@ -1,11 +1,13 @@
 //! The recorded cases "rollout → next request" on the engine: a rollout is read as the binary of
 //! its version reads it.
 
+mod damage;
 mod short_forms;
 
 use engine::change::Change;
 use engine::profile::Profile;
 use engine::rollout_read::Unreadable;
+use engine::rollout_read::lines::Lines;
 use engine::settings::Settings;
 use semver::Version as Release;
 use serde_json::{Value, json};
@@ -99,7 +101,7 @@ async fn template(case: &Case) -> Template {
     let plan = plan(&case.recorded_by, false);
     let mut run = prepared(&case.recorded_by, &case.recorded, &plan);
     run.step(&plan.steps[0]).await.expect("the first turn");
-    Template::of(&run.files.lines())
+    Template::of(&run.files.records(&run.profile))
 }
 
 /// The first request behind the resume: its input, and the number of its window.
@@ -108,7 +110,17 @@ async fn resumed(case: &Case, lines: &[Value]) -> Result<(Vec<Value>, u64), Unre
     let mut run = prepared(&case.version, &case.resumed, &plan);
     run.files.open();
     let (profile, settings) = (run.profile.clone(), run.settings.clone());
-    let mut session = Session::resume(profile, settings, run.ports(), lines, &[])?;
+    let records = lines.to_vec();
+    let lines = Lines {
+        records,
+        ..Lines::default()
+    };
+    let meta = lines
+        .records
+        .first()
+        .map_or(&Value::Null, |meta| &meta["payload"]);
+    let source = (meta["id"].as_str().unwrap_or_default(), &lines);
+    let mut session = Session::resume(profile, settings, run.ports(), source, &[])?;
     session.update_settings(in_force(&case.resumed, &plan));
     run.install(session);
     run.step(&plan.steps[1]).await.expect("the turn");
@@ -131,7 +143,7 @@ async fn resumed(case: &Case, lines: &[Value]) -> Result<(Vec<Value>, u64), Unre
 
 /// What differs from the case.
 async fn difference(case: &Case) -> Option<String> {
-    let template = template(case).await;
+    let template = Box::pin(template(case)).await;
     let found = Box::pin(resumed(case, &template.lines(case))).await;
     let (expected, input) = match (&case.expected, &found) {
         (Err(error), Err(why)) if error.contains(&why.to_string()) => return None,
