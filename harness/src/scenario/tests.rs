@@ -224,7 +224,7 @@ fn what_no_client_sends_and_no_server_answers_is_refused() {
         ),
         (
             turn("steps: [{user: hi, summary: long, replies: [{say: a}]}]\n"),
-            "unknown variant",
+            "unknown word `long`",
         ),
         (
             turn("steps: [{user: [{image: \"https://x/a.png\"}], replies: [{say: a}]}]\n"),
