@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::context;
+use crate::contextual;
 use crate::events::Event;
 use crate::items::{self, Item};
 use crate::profile::Profile;
@@ -27,7 +27,7 @@ impl Session {
         self.recorder.event(event);
     }
 
-    /// Id that the client sees: the item's own, else one made for the event (0.144).
+    /// Id of a message that the client sees: its own, else one made for the event (0.144).
     fn shown_id(&self, item: &Item) -> String {
         let own = item.payload.get("id").and_then(Value::as_str);
         own.map_or_else(|| self.ports.ids.uuid(), str::to_owned)
@@ -38,11 +38,7 @@ impl Session {
         let text = item.texts().concat();
         self.announce_item("agentMessage", &id, json!(text));
         if self.recorder.paginated() {
-            let content: Vec<Value> = item
-                .texts()
-                .iter()
-                .map(|text| json!({"type": "Text", "text": text}))
-                .collect();
+            let content = json!([{"type": "Text", "text": text}]);
             let mut completed = json!({"type": "AgentMessage", "id": id, "content": content});
             if let Some(phase) = item.payload.get("phase") {
                 completed["phase"] = phase.clone();
@@ -56,15 +52,11 @@ impl Session {
         }
     }
 
-    pub(crate) fn announce_reasoning(&mut self, turn: &Turn, item: &Item) {
-        let id = self.shown_id(item);
-        let texts = |key: &str| {
-            items::content_texts(item.payload.get(key))
-                .into_iter()
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        };
-        let (summary, content) = (texts("summary"), texts("content"));
+    /// `content`: as it came, with parts that are not kept.
+    pub(crate) fn announce_reasoning(&mut self, turn: &Turn, item: &Item, content: &Value) {
+        let id = own_id(item);
+        let summary = items::content_texts(item.payload.get("summary"));
+        let content = items::content_texts(Some(content));
         self.announce_item(
             "reasoning",
             &id,
@@ -79,6 +71,50 @@ impl Session {
                 self.recorder
                     .event(json!({"type": "agent_reasoning", "text": text}));
             }
+        }
+    }
+
+    /// What hooks had to say, in a message of the user.
+    pub(crate) fn announce_hook_prompt(&mut self, turn: &Turn, item: &Item) {
+        let texts = item.texts();
+        let prompts = texts
+            .iter()
+            .filter_map(|text| contextual::hook_prompt(text));
+        let fragments: Vec<Value> = prompts
+            .map(|prompt| json!({"text": prompt.text, "hookRunId": prompt.run}))
+            .collect();
+        if fragments.is_empty() {
+            return;
+        }
+        let id = self.shown_id(item);
+        let shown = json!({"fragments": fragments});
+        self.announce_item("hookPrompt", &id, shown);
+        let completed = json!({"type": "HookPrompt", "id": id, "fragments": fragments});
+        self.record_item_completed(&turn.id, &completed);
+    }
+
+    /// A finished search of the provider.
+    pub(crate) fn announce_search(&mut self, turn: &Turn, item: &Item) {
+        let id = own_id(item);
+        let action = item
+            .payload
+            .get("action")
+            .filter(|action| action.is_object());
+        let action = action.cloned().unwrap_or_else(|| json!({"type": "other"}));
+        let query = query(&action);
+        let mut shown = json!({"query": query, "action": client_action(&action)});
+        if self.profile.wide_metadata {
+            shown["results"] = Value::Null;
+        }
+        self.announce_item("webSearch", &id, shown);
+        if self.recorder.paginated() {
+            let completed =
+                json!({"type": "WebSearch", "id": id, "query": query, "action": action});
+            self.record_item_completed(&turn.id, &completed);
+        } else {
+            let event = json!({"type": "web_search_end", "call_id": id, "query": query,
+                "action": action});
+            self.recorder.event(event);
         }
     }
 
@@ -106,10 +142,21 @@ impl Session {
             .insert("content_item_metadata".to_owned(), Value::Array(metadata));
         self.prepare(&mut item, &turn.id, true);
         item.meta.user_input_order = Some(order);
-        item.meta.mcp_attribution |= !context::is_contextual(&item);
-        self.retain(&mut item, &turn.id, "user", true);
-        let text = item.texts().concat();
+        item.meta.mcp_attribution |= !contextual::is_contextual(&item);
+        let all_text = item.texts().len() == parts.len();
+        self.retain(&mut item, &turn.id, "user", all_text);
         self.commit(item);
+        let client_id = self.remarks.message_id.take();
+        self.announce_user(turn, parts, client_id);
+    }
+
+    /// Tells the client and the rollout of a message of the user (parts in app-server shape).
+    pub(crate) fn announce_user(
+        &mut self,
+        turn: &Turn,
+        parts: &[Value],
+        client_id: Option<String>,
+    ) {
         let id = self.ports.ids.uuid();
         let stored: Vec<Value> = parts.iter().map(stored_part).collect();
         let seen = match stored.as_slice() {
@@ -120,7 +167,6 @@ impl Session {
                 .collect(),
         };
         self.announce_item("userMessage", &id, seen);
-        let client_id = self.remarks.message_id.take();
         if self.recorder.paginated() {
             let mut completed = json!({"type": "UserMessage", "id": id});
             if let Some(id) = client_id {
@@ -134,8 +180,13 @@ impl Session {
             if let Some(id) = client_id {
                 event["client_id"] = json!(id);
             }
-            event["message"] = json!(text);
+            let texts = parts.iter().filter_map(|part| part["text"].as_str());
+            event["message"] = json!(texts.collect::<String>());
             event["images"] = json!(images);
+            let details: Vec<&Value> = parts.iter().filter_map(|part| part.get("detail")).collect();
+            if !details.is_empty() {
+                event["image_details"] = json!(details);
+            }
             event["local_images"] = json!([]);
             if self.profile.wide_metadata {
                 event["audio"] = json!([]);
@@ -167,7 +218,13 @@ fn part_kind(part: &Value) -> &'static str {
 /// A part of the user's input as an `item_completed` line holds it.
 fn stored_part(part: &Value) -> Value {
     match part["type"].as_str() {
-        Some("image") => json!({"type": "image", "image_url": part["url"]}),
+        Some("image") => {
+            let mut image = json!({"type": "image", "image_url": part["url"]});
+            if let Some(detail) = part.get("detail") {
+                image["detail"] = detail.clone();
+            }
+            image
+        }
         _ => json!({"type": "text", "text": part["text"], "text_elements": []}),
     }
 }
@@ -176,9 +233,52 @@ fn stored_part(part: &Value) -> Value {
 fn client_part(part: &Value, profile: &Profile) -> Value {
     match part["type"].as_str() {
         Some("image") if profile.wide_metadata => {
-            json!({"type": "image", "url": part["url"], "detail": null})
+            json!({"type": "image", "url": part["url"], "detail": part["detail"]})
         }
-        Some("image") => json!({"type": "image", "detail": null, "url": part["url"]}),
+        Some("image") => json!({"type": "image", "detail": part["detail"], "url": part["url"]}),
         _ => json!({"type": "text", "text": part["text"], "text_elements": []}),
     }
+}
+/// An item's own id, or nothing.
+fn own_id(item: &Item) -> String {
+    let own = item.payload.get("id").and_then(Value::as_str);
+    own.unwrap_or_default().to_owned()
+}
+
+/// One line that says what a search looked for.
+fn query(action: &Value) -> String {
+    let text = |key: &str| action[key].as_str().unwrap_or_default();
+    match action["type"].as_str() {
+        Some("search") if !text("query").is_empty() => text("query").to_owned(),
+        Some("search") => {
+            let queries = action["queries"].as_array();
+            let mut queries = queries.into_iter().flatten().filter_map(Value::as_str);
+            match (queries.next(), queries.next()) {
+                (Some(first), Some(_)) => format!("{first} ..."),
+                (first, _) => first.unwrap_or_default().to_owned(),
+            }
+        }
+        Some("open_page") => text("url").to_owned(),
+        Some("find_in_page") => match (text("pattern"), text("url")) {
+            ("", url) => url.to_owned(),
+            (pattern, "") => format!("'{pattern}'"),
+            (pattern, url) => format!("'{pattern}' in {url}"),
+        },
+        _ => String::new(),
+    }
+}
+
+/// An action as the client sees it: every key of its type, `null` where it is not said.
+fn client_action(action: &Value) -> Value {
+    let (name, keys): (&str, &[&str]) = match action["type"].as_str() {
+        Some("search") => ("search", &["query", "queries"]),
+        Some("open_page") => ("openPage", &["url"]),
+        Some("find_in_page") => ("findInPage", &["url", "pattern"]),
+        _ => ("other", &[]),
+    };
+    let mut shown = json!({"type": name});
+    for key in keys {
+        shown[*key] = action[*key].clone();
+    }
+    shown
 }

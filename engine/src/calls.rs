@@ -138,6 +138,26 @@ impl Session {
         }
     }
 
+    /// A call of a free text tool, which no client tool is: one that the model was not offered is
+    /// refused, one that it was offered as another kind gets no answer.
+    pub(crate) fn custom_call(&self, item: &Item) -> Pending {
+        let name = item.payload.get("name").and_then(Value::as_str);
+        let name = name.unwrap_or_default();
+        let refused = format!("unsupported custom tool call: {name}");
+        Pending {
+            call_id: item.call_id().unwrap_or_default().to_owned(),
+            kind: "custom_tool_call_output",
+            output: (!self.offers_tool(name)).then(|| json!(refused)),
+            name: name.to_owned(),
+            namespace: None,
+            arguments: Value::Null,
+            arguments_text: String::new(),
+            started: false,
+            done: true,
+            built_in: false,
+        }
+    }
+
     /// Starts calls that may start: all of them, or one at a time.
     pub(crate) fn start_waiting(&mut self, calls: &mut Calls) {
         while let Some(&index) = calls.waiting.front() {
@@ -197,7 +217,10 @@ impl Session {
     }
 
     fn record_call_output(&mut self, turn: &Turn, call: &Pending, output: Value) {
-        let mut item = items::output(call.kind, None, &call.call_id, output);
+        let mut item = match call.kind {
+            "tool_search_output" => items::search_output(&call.call_id, output),
+            kind => items::output(kind, None, &call.call_id, output),
+        };
         if self.settings.names_executed_calls(&self.profile) {
             let arguments = match &call.arguments {
                 Value::Null => json!(call.arguments_text),
@@ -210,7 +233,7 @@ impl Session {
                 .insert("tool_calls_complete".to_owned(), json!(true));
         }
         self.prepare(&mut item, &turn.id, true);
-        if self.profile.output_limit_override {
+        if self.profile.output_limit_override && call.kind != "tool_search_output" {
             let tokens = truncate::override_tokens(self.settings.truncation());
             item.meta.fallback_token_limit = Some(tokens);
         }
@@ -269,10 +292,13 @@ impl Session {
         error: Option<&str>,
     ) {
         let status = if success { "completed" } else { "failed" };
+        let shown = json!({"tool": call.name, "arguments": call.arguments, "status": status,
+            "contentItems": content, "success": success});
+        let shown = named(call, shown);
         self.ports.observer.event(Event::ItemCompleted {
             kind: "dynamicToolCall",
             id: call.call_id.clone(),
-            shown: named(call, json!({"tool": call.name, "arguments": call.arguments, "status": status, "contentItems": content, "success": success})),
+            shown,
         });
         let mut item = json!({
             "type": "DynamicToolCall",
@@ -301,12 +327,18 @@ fn named(call: &Pending, mut item: Value) -> Value {
     item
 }
 
-/// A call that the engine records and never answers.
-pub(crate) fn unanswered(item: &Item) -> Pending {
+/// Whether the client is to search for tools, and has an id to answer to.
+pub(crate) fn is_client_search(item: &Item) -> bool {
+    let execution = item.payload.get("execution").and_then(Value::as_str);
+    execution == Some("client") && item.call_id().is_some()
+}
+
+/// A search for tools that the client does not run.
+pub(crate) fn fruitless_search(item: &Item) -> Pending {
     Pending {
         call_id: item.call_id().unwrap_or_default().to_owned(),
-        kind: "custom_tool_call_output",
-        output: None,
+        kind: "tool_search_output",
+        output: Some(json!([])),
         name: String::new(),
         namespace: None,
         arguments: Value::Null,

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::contextual;
 use crate::items::{self, Item};
 use crate::profile::Profile;
 use crate::session::Session;
@@ -37,6 +38,7 @@ impl Session {
             let mut item = self.context_item(&entry);
             let output = item.kind() == "function_call_output";
             self.prepare(&mut item, turn, true);
+            item.meta.mcp_attribution |= item.role() == "user" && !contextual::is_contextual(&item);
             if output {
                 item.meta.context_output = true;
                 let tokens = truncate::override_tokens(self.settings.truncation());
@@ -51,7 +53,7 @@ impl Session {
             let mut map = Map::new();
             for (key, value) in [
                 ("type", "function_call_output"),
-                ("name", &entry.name),
+                ("name", &tool_name(&entry.name)),
                 ("namespace", "agent"),
                 ("output", &entry.text),
             ] {
@@ -77,6 +79,19 @@ impl Session {
         );
         item
     }
+}
+
+/// The name of an entry as one of a tool: letters, digits and `_`; a blank is `_`.
+fn tool_name(name: &str) -> String {
+    let kept = name.chars().filter_map(|c| match c {
+        ' ' => Some('_'),
+        c => (c.is_ascii_alphanumeric() || c == '_').then_some(c),
+    });
+    let kept: String = kept.collect();
+    if kept.is_empty() {
+        return "untrusted_content".to_owned();
+    }
+    kept
 }
 
 /// Whether a compaction keeps the item for the client.

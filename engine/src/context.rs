@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use crate::contextual::{PROJECT_DOC, is_contextual, is_hook_prompt};
 use crate::items::{Item, message};
 use crate::permissions;
 use crate::profile::Profile;
@@ -451,25 +452,6 @@ pub fn patch(before: &Map<String, Value>, now: &Map<String, Value>) -> Map<Strin
     patch
 }
 
-/// Whether a user message is context, not the user's own words: one part that begins like context
-/// is enough.
-pub fn is_contextual(item: &Item) -> bool {
-    const OPENINGS: [&str; 8] = [
-        "<external_",
-        "<environment_context>",
-        PROJECT_DOC,
-        "<user_shell_command>",
-        "<turn_aborted>",
-        "<skill>",
-        "<subagent_notification>",
-        HOOK_PROMPT,
-    ];
-    item.texts().iter().any(|text| {
-        let text = text.trim_start();
-        OPENINGS.iter().any(|opening| text.starts_with(opening))
-    })
-}
-
 /// Whether a developer message tells the permissions.
 pub(crate) fn tells_permissions(item: &Item) -> bool {
     item.role() == "developer"
@@ -529,7 +511,7 @@ pub fn is_compacted(item: &Item) -> bool {
 pub fn is_kept_remotely(item: &Item) -> bool {
     let by_hook = || {
         let first = item.texts().first().copied().unwrap_or_default();
-        item.role() == "user" && first.trim_start().starts_with(HOOK_PROMPT)
+        item.role() == "user" && is_hook_prompt(first)
     };
     is_real_user_message(item) || by_hook()
 }
@@ -538,10 +520,6 @@ pub fn is_kept_remotely(item: &Item) -> bool {
 const PERMISSIONS: &str = "<permissions instructions>";
 /// Opening of the announcement of a model.
 const MODEL_SWITCH: &str = "<model_switch>";
-/// Opening of the instructions of AGENTS.md.
-const PROJECT_DOC: &str = "# AGENTS.md instructions";
-/// Opening of a user message that a hook wrote.
-const HOOK_PROMPT: &str = "<hook_prompt";
 
 /// Whether an item is a message that the user wrote.
 pub fn is_real_user_message(item: &Item) -> bool {

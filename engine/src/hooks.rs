@@ -208,7 +208,7 @@ impl Session {
         trigger: &str,
     ) -> Result<(), Failure> {
         let input = json!({
-            "session_id": self.thread,
+            "session_id": self.root,
             "turn_id": turn.id,
             "transcript_path": "<rollout>",
             "cwd": self.settings.cwd,
@@ -248,7 +248,7 @@ impl Session {
                 _ => "default",
             };
             let input = json!({
-                "session_id": self.thread,
+                "session_id": self.root,
                 "transcript_path": "<rollout>",
                 "cwd": self.settings.cwd,
                 "hook_event_name": HookEvent::SessionStart.name(),

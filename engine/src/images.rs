@@ -84,6 +84,14 @@ pub(crate) fn raise_detail(item: &mut Item) {
     }
 }
 
+/// Whether an image lies on another machine. No client may send one (`history.image.remote`).
+pub fn is_remote(url: &str) -> bool {
+    ["http://", "https://"].iter().any(|scheme| {
+        url.get(..scheme.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    })
+}
+
 fn prepare_part(part: &mut Value) -> Result<(), &'static str> {
     let (key, limits) = match (part["type"].as_str(), part["detail"].as_str()) {
         (Some("input_image"), Some("original")) => ("image_url", ORIGINAL),
@@ -98,11 +106,7 @@ fn prepare_part(part: &mut Value) -> Result<(), &'static str> {
     let Some(url) = part[key].as_str() else {
         return Ok(());
     };
-    let lower = url
-        .get(..url.len().min("https://".len()))
-        .unwrap_or_default()
-        .to_ascii_lowercase();
-    if lower.starts_with("http://") || lower.starts_with("https://") {
+    if is_remote(url) {
         return Err(REMOTE);
     }
     if !is_data(url) {

@@ -232,6 +232,17 @@ pub fn trigger() -> Item {
     Item::new(map)
 }
 
+/// The tools that a search of the client found.
+pub fn search_output(call_id: &str, tools: Value) -> Item {
+    let mut map = Map::new();
+    map.insert("type".to_owned(), json!("tool_search_output"));
+    map.insert("call_id".to_owned(), json!(call_id));
+    map.insert("status".to_owned(), json!("completed"));
+    map.insert("execution".to_owned(), json!("client"));
+    map.insert("tools".to_owned(), tools);
+    Item::new(map)
+}
+
 /// A tool output of `kind`.
 pub fn output(kind: &str, id: Option<String>, call_id: &str, output: Value) -> Item {
     let mut map = Map::new();

@@ -15,22 +15,25 @@
 //! ```
 
 mod announce;
+mod answers;
 mod calls;
 pub mod change;
 pub mod client_context;
 pub mod compaction;
 pub mod context;
 mod context_diff;
+pub mod contextual;
 pub mod error;
 pub mod events;
 pub mod history;
 pub mod hooks;
-mod images;
+pub mod images;
 pub mod items;
 mod permissions;
 mod plan_limit;
 pub mod ports;
 pub mod profile;
+pub mod recorder;
 pub mod request;
 pub mod rollout;
 pub mod rollout_read;

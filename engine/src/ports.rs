@@ -136,10 +136,19 @@ pub trait Tools {
     fn call(&self, call: ToolCall) -> LocalBoxFuture<'static, ToolOutcome>;
 }
 
-/// Appends rollout lines.
+/// Why a text did not reach the file, or not all of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StorageFailure {
+    /// What the system says.
+    pub reason: String,
+    /// A part of the text was written: the file ends inside a line.
+    pub torn: bool,
+}
+
+/// Appends to the rollout.
 pub trait RolloutStore {
-    /// Appends one line (without its newline) to the thread's file.
-    fn append(&self, line: &str);
+    /// Appends a text to the thread's file. What came back as written is on disk.
+    fn append(&self, text: &str) -> Result<(), StorageFailure>;
 }
 
 /// Bytes that can be read anywhere: a rollout file, or a copy of one in memory.

@@ -39,6 +39,8 @@ pub struct CompactionMetadata {
 /// Ids and numbers that a request carries beside the prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addresses<'a> {
+    /// Session id: that of the thread, unless its metadata say another one.
+    pub session: &'a str,
     /// Thread id.
     pub thread: &'a str,
     /// Turn id.
@@ -171,7 +173,7 @@ fn headers(
     }
     headers.extend([
         ("x-client-request-id", at.thread.to_owned()),
-        ("session-id", at.thread.to_owned()),
+        ("session-id", at.session.to_owned()),
         ("thread-id", at.thread.to_owned()),
         ("accept", "text/event-stream".to_owned()),
         ("content-type", "application/json".to_owned()),
@@ -199,7 +201,7 @@ fn turn_metadata(
         map.insert(key.to_owned(), value);
     };
     set("installation_id", json!(settings.installation_id));
-    set("session_id", json!(at.thread));
+    set("session_id", json!(at.session));
     set("thread_id", json!(at.thread));
     if profile.wide_metadata {
         set("agent_name", json!("/root"));
@@ -455,7 +457,7 @@ fn client_metadata(
     if profile.wide_metadata && *purpose != Purpose::Prewarm {
         set("root_turn_id", at.turn);
     }
-    set("session_id", at.thread);
+    set("session_id", at.session);
     set("thread_id", at.thread);
     set("turn_id", at.turn);
     set("x-codex-installation-id", &settings.installation_id);

@@ -1,77 +1,16 @@
-//! Rollout records: envelope, ordinals, and the payload of every kind the engine writes.
+//! Rollout records: the payload of every kind the engine writes.
 //!
-//! Field order is that of the binary (appserver.md §8). A record is one line and is handed to the
-//! store at once; nothing is rewritten.
-
-use std::rc::Rc;
+//! Field order is that of the binary (appserver.md §8). How a record gets into the file is in
+//! `recorder.rs`.
 
 use serde_json::{Map, Value, json};
 
 use crate::error::Failure;
-use crate::items::{Item, Meta};
+use crate::items::Meta;
 use crate::permissions;
-use crate::ports::{Clock, RolloutStore};
 use crate::profile::Profile;
 use crate::settings::{Settings, Tool};
 use crate::tokens::Usage;
-
-/// Writes the lines of one thread.
-pub struct Recorder {
-    store: Rc<dyn RolloutStore>,
-    clock: Rc<dyn Clock>,
-    /// Next ordinal of a paginated file.
-    ordinal: Option<u64>,
-}
-
-impl Recorder {
-    /// A recorder; `ordinal` is `None` for a legacy file.
-    pub fn new(store: Rc<dyn RolloutStore>, clock: Rc<dyn Clock>, ordinal: Option<u64>) -> Self {
-        Self {
-            store,
-            clock,
-            ordinal,
-        }
-    }
-
-    /// Whether the file is paginated.
-    pub fn paginated(&self) -> bool {
-        self.ordinal.is_some()
-    }
-
-    /// Appends one record.
-    pub fn line(&mut self, kind: &str, payload: Value, metadata: Option<Value>) {
-        let mut map = Map::new();
-        map.insert(
-            "timestamp".to_owned(),
-            json!(timestamp(self.clock.now_ms())),
-        );
-        if let Some(ordinal) = &mut self.ordinal {
-            map.insert("ordinal".to_owned(), json!(*ordinal));
-            *ordinal = ordinal.saturating_add(1);
-        }
-        map.insert("type".to_owned(), json!(kind));
-        map.insert("payload".to_owned(), payload);
-        if let Some(metadata) = metadata {
-            map.insert("metadata".to_owned(), metadata);
-        }
-        self.store.append(&Value::Object(map).to_string());
-    }
-
-    /// Appends an `event_msg`.
-    pub fn event(&mut self, payload: Value) {
-        self.line("event_msg", payload, None);
-    }
-
-    /// Appends a `response_item`.
-    pub fn item(&mut self, item: &Item, profile: &Profile) {
-        let metadata = profile
-            .usage_records
-            .then(|| item_metadata(&item.meta, profile))
-            // Metadata that says nothing is left out (0.164.0; 0.171.0 always has its sequences).
-            .filter(|metadata| metadata.as_object().is_some_and(|map| map.len() > 1));
-        self.line("response_item", item.stored(), metadata);
-    }
-}
 
 /// RFC 3339 with milliseconds, UTC.
 pub fn timestamp(ms: u64) -> String {

@@ -29,7 +29,7 @@ impl Budget {
     pub fn of_policy(policy: Truncation) -> Self {
         match policy {
             Truncation::Bytes(limit) => Self {
-                bytes: widened(limit) as usize,
+                bytes: usize::try_from(widened(limit)).unwrap_or(usize::MAX),
                 marker: Marker::Chars,
             },
             Truncation::Tokens(limit) => Self::of_tokens(widened(limit)),
@@ -39,7 +39,7 @@ impl Budget {
     /// Exactly this many tokens.
     pub fn of_tokens(tokens: u64) -> Self {
         Self {
-            bytes: (tokens * BYTES_PER_TOKEN) as usize,
+            bytes: usize::try_from(tokens.saturating_mul(BYTES_PER_TOKEN)).unwrap_or(usize::MAX),
             marker: Marker::Tokens,
         }
     }
@@ -47,7 +47,7 @@ impl Budget {
 
 /// 1.2 times a limit, rounded up: a limit of one token keeps two.
 fn widened(limit: u64) -> u64 {
-    (limit * 12).div_ceil(10)
+    limit.saturating_add(limit.div_ceil(5))
 }
 
 /// `fallback_token_limit_override` of a live tool output: 1.2 times the policy, in tokens.

@@ -6,10 +6,10 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tracing::{Instrument, debug, info_span};
 
-use crate::calls::{Calls, unanswered};
+use crate::calls::Calls;
 use crate::error::{Failure, FailureKind};
 use crate::events::Event;
-use crate::items::{self, Item};
+use crate::items::Item;
 use crate::ports::{EventStream, StreamStep};
 use crate::request::{self, Addresses, Purpose};
 use crate::rollout::{self, TurnTimes};
@@ -27,7 +27,7 @@ pub(crate) struct Turn {
     pub(crate) started_ms: u64,
     pub(crate) first_token_ms: Option<u64>,
     pub(crate) output_schema: Option<Value>,
-    last_agent_message: Option<String>,
+    pub(crate) last_agent_message: Option<String>,
     /// State that the provider gave to this turn first.
     pub(crate) state: OnceCell<String>,
     /// The client was told that another model answers.
@@ -254,6 +254,7 @@ impl Session {
 
     pub(crate) fn addresses<'a>(&'a self, turn: &'a str, turn_started_ms: u64) -> Addresses<'a> {
         Addresses {
+            session: &self.root,
             thread: &self.thread,
             turn,
             window_number: self.window.number,
@@ -334,11 +335,7 @@ impl Session {
     ) -> Result<Option<StreamEnd>, Failure> {
         match event["type"].as_str() {
             Some("response.output_item.done") => {
-                if let Some(item) = items::from_json(&event["item"], &self.profile) {
-                    let now = self.ports.clock.now_ms();
-                    turn.first_token_ms.get_or_insert(now);
-                    self.record_output_item(turn, item, calls);
-                }
+                self.take_output_item(turn, &event["item"], calls);
                 Ok(None)
             }
             Some("response.completed") => {
@@ -362,45 +359,6 @@ impl Session {
             }
             _ => Ok(None),
         }
-    }
-
-    /// Records an item of the model and takes note of its call.
-    fn record_output_item(&mut self, turn: &mut Turn, mut item: Item, calls: &mut Calls) {
-        self.counters.sampled = calls.asked;
-        let kind = item.kind().to_owned();
-        match kind.as_str() {
-            "message" => {
-                let unknown = vec!["unknown"; item.texts().len()];
-                item.passthrough
-                    .insert("content_item_kinds".to_owned(), json!(unknown));
-                self.prepare(&mut item, &turn.id, false);
-                item.meta.user_input_order = Some(self.take_order());
-                self.retain(&mut item, &turn.id, "assistant", true);
-                let text = item.texts().concat();
-                turn.last_agent_message = Some(text).filter(|text| !text.trim().is_empty());
-                self.announce_message(turn, &item);
-            }
-            "reasoning" => {
-                self.prepare(&mut item, &turn.id, false);
-                self.announce_reasoning(turn, &item);
-            }
-            "function_call" => {
-                self.prepare(&mut item, &turn.id, false);
-                item.meta.user_input_order = Some(self.take_order());
-                self.new_window_wished |= self.wishes_new_window(&item);
-                calls.pending.push(self.pending_call(&item));
-                if calls.newest_runs() {
-                    calls.waiting.push_back(calls.pending.len() - 1);
-                }
-            }
-            _ => {
-                self.prepare(&mut item, &turn.id, false);
-                if kind == "custom_tool_call" {
-                    calls.pending.push(unanswered(&item));
-                }
-            }
-        }
-        self.commit(item);
     }
 
     pub(crate) fn end_turn(&mut self, turn: &Turn, result: Result<(), Failure>) -> TurnEnd {
@@ -448,6 +406,7 @@ impl Session {
             rollout::task_complete(&self.profile, &turn.id, last, failure, times)
         };
         self.recorder.event(record);
+        self.warn_of_unsaved();
         let status = match &end {
             TurnEnd::Completed => "completed",
             TurnEnd::Interrupted => "interrupted",
@@ -461,6 +420,18 @@ impl Session {
         });
         self.leave_turn();
         end
+    }
+
+    /// Says that records of the thread are not in its rollout.
+    fn warn_of_unsaved(&mut self) {
+        if let Some(failure) = self.recorder.unsaved() {
+            let message = format!(
+                "{}thread-store internal error: {}",
+                texts::NOT_SAVED,
+                failure.reason
+            );
+            self.ports.observer.event(Event::Warning { message });
+        }
     }
 
     /// Window-full accounting after a context-length failure (compaction.md §2.4).

@@ -151,9 +151,10 @@ impl Cases for SuiteCases {
 }
 
 fn from_suite(error: &SuiteError) -> CasesError {
-    match error {
-        SuiteError::Pattern(..) | SuiteError::NoMatch(..) => CasesError::Invalid(error.to_string()),
-        SuiteError::NoFolder(_) | SuiteError::Read(..) => CasesError::Unreadable(error.to_string()),
+    if error.is_usage() {
+        CasesError::Invalid(error.to_string())
+    } else {
+        CasesError::Unreadable(error.to_string())
     }
 }
 

@@ -74,6 +74,7 @@ pub(crate) fn with_texts(salt: u32, texts: &Texts) -> Recording {
     Recording {
         journal,
         rewrites: Vec::new(),
+        edits: Vec::new(),
         rollouts: vec![RolloutFile {
             name: format!("rollout-2026-01-02T03-04-{:02}-{}.jsonl", salt % 60, u(1)),
             text,

@@ -36,6 +36,7 @@ pub mod cases;
 pub mod check;
 pub mod cli;
 pub mod coverage;
+pub mod crash;
 pub mod doctor;
 pub mod driver;
 #[cfg(test)]
@@ -48,6 +49,7 @@ pub mod perturb;
 pub mod recording;
 pub mod report;
 pub mod resume_bench;
+pub mod rollout_edit;
 pub mod rollout_file;
 pub mod scenario;
 pub mod shrink;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use harness::cli::context::Context;
 use harness::cli::{
-    Exit, bench_resume, bless, calibrate, check, diff, doctor, fuzz_history, import, lint, list,
-    new, perturb, review, schema, show, shrink,
+    Exit, bench_resume, bless, calibrate, check, crash, diff, doctor, fuzz_history, import, lint,
+    list, new, perturb, review, schema, show, shrink,
 };
 
 #[global_allocator]
@@ -51,6 +51,8 @@ enum Command {
     Perturb(perturb::PerturbArgs),
     /// Compares drawn histories live, with no golden between.
     FuzzHistory(fuzz_history::FuzzHistoryArgs),
+    /// Kills a subject at every append of its rollout, and lets the client come back.
+    Crash(crash::CrashArgs),
     /// Reports what a rollout file holds and what is wrong with it.
     Doctor(doctor::DoctorArgs),
     /// Makes a scenario as small as it can be while it still shows something.
@@ -69,17 +71,18 @@ fn main() -> ExitCode {
         Command::List(args) => return list::run(args),
         Command::New(args) => return new::run(args),
         Command::Schema(args) => return schema::run(args),
-        Command::Calibrate(args) => return finish(&calibrate::run(args)),
-        Command::Doctor(args) => return finish(&doctor::run(args)),
-        Command::Shrink(args) => return finish(&shrink::run(args)),
-        Command::Import(args) => return finish(&import::run(args)),
-        Command::BenchResume(args) => return finish(&bench_resume::run(args)),
+        Command::Calibrate(args) => return calibrate::run(args).finish(),
+        Command::Doctor(args) => return doctor::run(args).finish(),
+        Command::Shrink(args) => return shrink::run(args).finish(),
+        Command::Import(args) => return import::run(args).finish(),
+        Command::BenchResume(args) => return bench_resume::run(args).finish(),
         Command::Check(_)
         | Command::Diff(_)
         | Command::Show(_)
         | Command::Bless(_)
         | Command::Review(_)
         | Command::Perturb(_)
+        | Command::Crash(_)
         | Command::FuzzHistory(_) => {}
     }
     let exit = match Context::here() {
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
             Command::Bless(args) => bless::run(args, &context),
             Command::Review(args) => review::run(args, &context.root.join("golden")),
             Command::Perturb(args) => perturb::run(args, &context),
+            Command::Crash(args) => crash::run(args, &context),
             Command::FuzzHistory(args) => fuzz_history::run(args, &context),
             Command::Lint(_)
             | Command::List(_)
@@ -103,12 +107,5 @@ fn main() -> ExitCode {
             | Command::Shrink(_) => Exit::OK,
         },
     };
-    finish(&exit)
-}
-
-fn finish(exit: &Exit) -> ExitCode {
-    if let Some(message) = &exit.message {
-        eprintln!("{message}");
-    }
-    ExitCode::from(exit.code)
+    exit.finish()
 }

@@ -17,8 +17,33 @@ pub struct Recording {
     pub events: Vec<ClientEvent>,
     /// Rollout files that did not only grow between two steps.
     pub rewrites: Vec<Rewrite>,
+    /// Edits that the scenario made of rollout files, in order.
+    pub edits: Vec<Edited>,
     /// What a mask needs to know of the run.
     pub places: Places,
+}
+
+/// An edit that the scenario made of a rollout file: what stood there before is not the subject's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edited {
+    /// Requests that were sent before.
+    pub requests: usize,
+    /// File name without its folder.
+    pub file: String,
+    /// Lines of the file behind the edit.
+    pub lines: usize,
+}
+
+impl Edited {
+    /// An edit that left these bytes; `None` where it removed the file.
+    pub fn new(requests: usize, file: &str, bytes: Option<&[u8]>) -> Self {
+        let bytes = bytes.unwrap_or_default();
+        Self {
+            requests,
+            file: file.to_owned(),
+            lines: bytes.split_inclusive(|byte| *byte == b'\n').count(),
+        }
+    }
 }
 
 /// One request and the label of the reply that answered it.
@@ -98,6 +123,11 @@ impl Watch {
             }
         }
         self.seen = files.to_vec();
+    }
+
+    /// Takes the files as they are now: the scenario itself changed one.
+    pub fn edited(&mut self, files: Vec<RolloutFile>) {
+        self.seen = files;
     }
 
     /// What was found.
@@ -232,6 +262,8 @@ mod tests {
         assert_eq!(watch.rewrites, []);
         watch.look(3, &[file("one\nTwo\nthree\n")]);
         watch.look(4, &[file("one\n")]);
+        watch.edited(vec![file("other\n")]);
+        watch.look(5, &[file("other\nmore\n")]);
         watch.look(5, &[]);
         let found: Vec<(usize, usize)> = watch
             .into_rewrites()

@@ -13,6 +13,8 @@ use crate::run::{Counts, Ended, root, say, step};
 const ENGINE_CASES_MIN: &str = "1350";
 /// Fewest cases that one real version has to give a verdict on.
 const REAL_CASES_MIN: &str = "420";
+/// Fewest crash points of `turnproof crash`: ten scenarios, three families, each append twice.
+const CRASH_POINTS_MIN: &str = "1900";
 /// Perturbed variants a version that follow their script.
 const VARIANTS: &str = "50";
 /// Fewest variants a version that follow their script and are equal.
@@ -141,6 +143,12 @@ pub(crate) fn run(real: bool) -> ExitCode {
         &here,
         &turnproof,
         &["check", "--min-cases", ENGINE_CASES_MIN, "--no-pending"],
+    );
+    gate.cases(
+        "crash points on the engine with its faults mended",
+        &here,
+        &turnproof,
+        &["crash", "--min-points", CRASH_POINTS_MIN],
     );
     engine_determinism(&mut gate, &turnproof);
     if real {
@@ -341,12 +349,22 @@ fn real_steps(gate: &mut Gate, turnproof: &str, version: &str) {
             );
         }
     }
-    gate.cases(
-        &format!("{subject}: {HISTORIES} drawn histories"),
-        &here,
-        turnproof,
-        &["fuzz-history", "--seeds", HISTORIES, "--against", &subject],
-    );
+    for place in ["supplied", "injected", "response"] {
+        gate.cases(
+            &format!("{subject}: {HISTORIES} drawn histories, {place}"),
+            &here,
+            turnproof,
+            &[
+                "fuzz-history",
+                "--place",
+                place,
+                "--seeds",
+                HISTORIES,
+                "--against",
+                &subject,
+            ],
+        );
+    }
     let name = format!("{subject}: {VARIANTS} perturbed variants");
     let args = ["perturb", "--seeds", VARIANTS, "--against", &subject];
     let equal = gate.cases(&name, &here, turnproof, &args);
@@ -396,14 +414,16 @@ fn elsewhere(gate: &mut Gate, turnproof: &str) {
 
 /// The cache of the real binaries, as the harness finds it.
 fn cache() -> PathBuf {
-    if let Some(path) = std::env::var_os("TURNPROOF_CACHE") {
-        return PathBuf::from(path);
+    let set = |name: &str| {
+        let value = std::env::var_os(name).filter(|value| !value.is_empty());
+        value.map(PathBuf::from)
+    };
+    if let Some(path) = set("TURNPROOF_CACHE") {
+        return path;
     }
-    let base = std::env::var_os("XDG_CACHE_HOME").map_or_else(
-        || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache"),
-        PathBuf::from,
-    );
-    base.join("turnproof")
+    let base = set("XDG_CACHE_HOME").filter(|base| base.is_absolute());
+    base.unwrap_or_else(|| set("HOME").unwrap_or_default().join(".cache"))
+        .join("turnproof")
 }
 
 #[cfg(test)]

@@ -6,8 +6,10 @@ use serde_json::Value;
 
 use super::Unreadable;
 use super::blocks::{BLOCK_BYTES, Forwards};
-use super::lines::Part;
+use super::lines::take_apart;
+use super::parts::Part;
 use crate::ports::ReadAt;
+use crate::profile::Profile;
 
 /// Finds rollout files.
 pub trait Rollouts {
@@ -19,9 +21,13 @@ pub trait Rollouts {
 }
 
 /// The parts of the newest file of a thread, oldest first. A file names the one that it stands on.
-pub fn lineage(thread: &str, rollouts: &dyn Rollouts) -> Result<Vec<Part>, Unreadable> {
+pub fn lineage(
+    thread: &str,
+    rollouts: &dyn Rollouts,
+    profile: &Profile,
+) -> Result<Vec<Part>, Unreadable> {
     let newest = rollouts.newest(thread).ok_or(Unreadable::Lineage)?;
-    let mut base = base_of(&*newest)?;
+    let mut base = base_of(&*newest, profile)?;
     let mut parts = vec![Part::whole(newest)?];
     let mut before = u64::MAX;
     while let Some((id, ordinal, end)) = base {
@@ -31,7 +37,7 @@ pub fn lineage(thread: &str, rollouts: &dyn Rollouts) -> Result<Vec<Part>, Unrea
         }
         before = ordinal;
         let file = rollouts.file(&id).ok_or(Unreadable::Lineage)?;
-        base = base_of(&*file)?;
+        base = base_of(&*file, profile)?;
         parts.push(Part::before(file, ordinal, end)?);
     }
     parts.reverse();
@@ -41,8 +47,8 @@ pub fn lineage(thread: &str, rollouts: &dyn Rollouts) -> Result<Vec<Part>, Unrea
 type Base = (String, u64, Option<u64>);
 
 /// Id, first ordinal that is not part of it, and bytes of the file that a file stands on.
-fn base_of(file: &dyn ReadAt) -> Result<Option<Base>, Unreadable> {
-    let Some(meta) = first_line(file)? else {
+fn base_of(file: &dyn ReadAt, profile: &Profile) -> Result<Option<Base>, Unreadable> {
+    let Some(meta) = meta(file, profile)? else {
         return Ok(None);
     };
     let base = &meta["payload"]["history_base"];
@@ -52,15 +58,22 @@ fn base_of(file: &dyn ReadAt) -> Result<Option<Base>, Unreadable> {
     Ok(id.zip(ordinal).map(|(id, at)| (id, at, end)))
 }
 
-/// The first line that is JSON.
-fn first_line(file: &dyn ReadAt) -> Result<Option<Value>, Unreadable> {
+/// The first record, or the first that is metadata where their place is not held to.
+fn meta(file: &dyn ReadAt, profile: &Profile) -> Result<Option<Value>, Unreadable> {
     let mut lines = Forwards::new(file, 0, file.bytes()?, BLOCK_BYTES);
-    while let Some((_, line)) = lines.line()? {
-        if let Ok(line) = serde_json::from_slice(&line) {
-            return Ok(Some(line));
+    let mut found = None;
+    while let Some((offset, line)) = lines.line()? {
+        take_apart(&line, offset, profile, &mut |piece| {
+            let record = piece.record.ok().filter(|record| {
+                found.is_none() && (profile.needs_meta_first || record["type"] == "session_meta")
+            });
+            found = found.take().or(record);
+        })?;
+        if found.is_some() {
+            break;
         }
     }
-    Ok(None)
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -70,6 +83,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::profile::Version;
 
     struct Files(BTreeMap<&'static str, String>);
 
@@ -87,12 +101,15 @@ mod tests {
     fn file(base: Option<(&str, u64)>) -> String {
         let base = base.map(|(id, end)| json!({"thread_id": id, "end_ordinal_exclusive": end}));
         let payload = json!({"id": "x", "history_base": base});
-        format!("{}\n", json!({"type": "session_meta", "payload": payload}))
+        format!(
+            "{}\n",
+            json!({"timestamp": "t", "type": "session_meta", "payload": payload})
+        )
     }
 
     fn parts(files: &[(&'static str, Option<(&str, u64)>)]) -> Result<usize, Unreadable> {
         let files = files.iter().map(|(id, base)| (*id, file(*base)));
-        lineage("a", &Files(files.collect())).map(|parts| parts.len())
+        lineage("a", &Files(files.collect()), &Profile::of(Version::V171)).map(|parts| parts.len())
     }
 
     #[test]

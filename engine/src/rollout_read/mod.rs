@@ -3,7 +3,7 @@
 //! A thread is read from its end, and no further than it has to be:
 //!
 //! ```text
-//! Lines (lines.rs, blocks.rs) ─ newest first ─► Record (records.rs) ─► Scan (scan.rs)
+//! Lines (parts.rs, lines.rs, blocks.rs) ─ newest first ─► Record (records.rs) ─► Scan (scan.rs)
 //!     ├─ which turns survive, where the replay begins       scan.rs
 //!     ├─ what the model was last told                       baseline.rs
 //!     ├─ the window                                         windows.rs
@@ -13,13 +13,14 @@
 //!
 //! In a file as the binaries write it that is the newest checkpoint, the rest of its turn and what
 //! follows. Where something stands further back the reading goes on, at worst to the first line, and
-//! [`Reach`] says for what. Of the records before the checkpoint nothing is kept but what is sought.
+//! [`Reach`] says for what. Which lines of a damaged file are records is said in lines.rs. Of the records before the checkpoint nothing is kept but what is sought.
 
 mod baseline;
 mod blocks;
 mod counted;
 mod lineage;
-mod lines;
+pub mod lines;
+mod parts;
 mod rebuild;
 mod records;
 mod rollback;
@@ -36,9 +37,10 @@ use serde_json::Value;
 
 pub use self::blocks::BLOCK_BYTES;
 pub use self::lineage::{Rollouts, lineage};
-pub use self::lines::{Part, Place};
+pub use self::parts::{Part, Place};
 
-use self::lines::{InFiles, InMemory, Lines};
+use self::lines::Skipped;
+use self::parts::{InFiles, InMemory, Lines};
 use self::rebuild::Rebuilt;
 use self::records::Record;
 use self::scan::Scan;
@@ -51,7 +53,7 @@ use crate::settings::Truncation;
 use crate::tokens::Usage;
 
 /// Why a rollout is no thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unreadable {
     /// No line is a record.
     Empty,
@@ -59,8 +61,16 @@ pub enum Unreadable {
     NoMeta,
     /// The release does not know paginated threads.
     Paginated,
-    /// The newest record of a paginated thread has no ordinal to go on from.
+    /// The history mode is none that is known.
+    UnknownMode,
+    /// A line is not UTF-8.
+    NotUtf8,
+    /// The last record of a paginated thread has no ordinal to go on from.
     NoOrdinal,
+    /// The metadata names another thread than the file.
+    OtherThread,
+    /// The file cannot be written to; what the system says.
+    NotWritable(String),
     /// A file that it stands on is not there.
     Lineage,
     /// The file could not be read.
@@ -73,7 +83,11 @@ impl fmt::Display for Unreadable {
             Self::Empty => "is empty",
             Self::NoMeta => "does not start with session metadata",
             Self::Paginated => "paginated_threads is not supported yet",
-            Self::NoOrdinal => "ends with a record that is missing an ordinal",
+            Self::UnknownMode => "unknown variant",
+            Self::NotUtf8 => "stream did not contain valid UTF-8",
+            Self::NoOrdinal => "is missing an ordinal",
+            Self::OtherThread => "belongs to thread",
+            Self::NotWritable(reason) => reason,
             Self::Lineage => "stands on a rollout that is missing",
             Self::Io(kind) => return write!(f, "could not be read: {kind}"),
         })
@@ -115,6 +129,8 @@ pub enum Need {
     Order,
     /// Texts that are retained.
     RetainedTexts,
+    /// The last ordinal.
+    Ordinal,
 }
 
 impl Need {
@@ -133,6 +149,7 @@ impl Need {
             Self::Sequences => "sequences of the items",
             Self::Order => "order of the inputs",
             Self::RetainedTexts => "retained texts",
+            Self::Ordinal => "the last ordinal",
         }
     }
 }
@@ -164,6 +181,8 @@ pub struct Reading {
 pub struct Found {
     /// Thread id.
     pub thread: String,
+    /// Session id.
+    pub session_id: String,
     /// The thread that it was forked from.
     pub forked_from: Option<ForkedFrom>,
     /// Newest turn that the user began, as far as it was read.
@@ -210,6 +229,12 @@ pub struct Found {
     pub baseline: Option<Baseline>,
     /// Next ordinal; `None` in a thread without ordinals.
     pub next_ordinal: Option<u64>,
+    /// The metadata was found.
+    pub begun: bool,
+    /// The newest file ends inside a line.
+    pub open_end: bool,
+    /// Lines that were left out, where they are told.
+    pub skipped: Vec<Skipped>,
 }
 
 /// Reads a thread from its lines; outputs are cut by the policy in force.
@@ -217,24 +242,63 @@ pub fn read(lines: &[Value], profile: &Profile, policy: Truncation) -> Result<Fo
     reading(&mut InMemory::new(lines), profile, policy).map(|reading| reading.found)
 }
 
-/// Reads a thread from its files, the oldest first, in blocks of so many bytes.
+/// Reads a thread from its files, the oldest first, in blocks of so many bytes. What damage further
+/// back would do to it is not looked for: [`read_thread`] does.
 pub fn read_files(
     parts: &[Part],
     block_bytes: usize,
     profile: &Profile,
     policy: Truncation,
 ) -> Result<Reading, Unreadable> {
-    reading(&mut InFiles::new(parts, block_bytes), profile, policy)
+    let mut lines = InFiles::new(parts, block_bytes, profile);
+    reading(&mut lines, profile, policy)
 }
 
-/// Shows every line of a thread that is JSON, oldest first.
-pub fn each_line(parts: &[Part], show: &mut dyn FnMut(Place, &Value)) -> Result<(), Unreadable> {
-    let lines = InFiles::new(parts, BLOCK_BYTES);
+/// Reads the thread that its files name, the oldest first, as a resume does. All bytes are looked at
+/// only where one of them can refuse the thread (0.144), or where every line that is left out is told.
+pub fn read_thread(
+    thread: &str,
+    parts: &[Part],
+    profile: &Profile,
+    policy: Truncation,
+) -> Result<Reading, Unreadable> {
+    let lines = InFiles::new(parts, BLOCK_BYTES, profile);
+    if profile.refuses_invalid_utf8 {
+        lines.all_utf8()?;
+    }
+    let skipped = if profile.skips_silently {
+        Vec::new()
+    } else {
+        lines.skipped()?
+    };
+    let mut reading = read_files(parts, BLOCK_BYTES, profile, policy)?;
+    let found = &mut reading.found;
+    if !found.begun {
+        thread.clone_into(&mut found.thread);
+        thread.clone_into(&mut found.session_id);
+    }
+    if found.thread != thread && profile.checks_thread_id {
+        return Err(Unreadable::OtherThread);
+    }
+    found.skipped = skipped;
+    found.open_end = match parts.last() {
+        Some(newest) => newest.open_end()?,
+        None => false,
+    };
+    Ok(reading)
+}
+
+/// Shows every record of a thread, oldest first.
+pub fn each_line(
+    parts: &[Part],
+    profile: &Profile,
+    show: &mut dyn FnMut(Place, &Value),
+) -> Result<(), Unreadable> {
+    let lines = InFiles::new(parts, BLOCK_BYTES, profile);
     lines.from(Place::default(), &mut |place, line| {
         show(place, line);
         false
-    })?;
-    Ok(())
+    })
 }
 
 fn reading(
@@ -242,20 +306,33 @@ fn reading(
     profile: &Profile,
     policy: Truncation,
 ) -> Result<Reading, Unreadable> {
-    let (_, meta) = first(lines, lines.newest_part(), profile)?.ok_or(Unreadable::Empty)?;
-    let Some(Record::Meta(meta)) = Record::of(&meta, profile) else {
-        return Err(Unreadable::NoMeta);
-    };
-    let paginated = meta["history_mode"] == "paginated";
-    if paginated && !profile.usage_records {
+    let meta = meta(lines, profile)?;
+    let meta = meta.as_ref().map(|line| &line["payload"]);
+    let mode = meta.map_or(&Value::Null, |meta| &meta["history_mode"]);
+    if !(mode.is_null() || mode == "legacy" || mode == "paginated") {
+        return Err(if profile.usage_records {
+            Unreadable::UnknownMode
+        } else {
+            Unreadable::NoMeta
+        });
+    }
+    if mode == "paginated" && !profile.usage_records {
         return Err(Unreadable::Paginated);
     }
-    let oldest = first(lines, Place::default(), profile)?.map_or_else(Place::default, |(at, _)| at);
-    let mut found = Found::of(meta);
-    let (scan, reach, newest) = scan(lines, oldest, profile)?;
+    let paginated = (meta.is_none() || mode == "paginated") && profile.usage_records;
+    let oldest = first(lines, Place::default(), &mut |line| {
+        Record::of(line, profile).is_some()
+    })?;
+    let oldest = oldest.map_or_else(Place::default, |(at, _)| at);
+    let mut found = Found::of(meta.unwrap_or(&Value::Null));
+    found.begun = meta.is_some();
+    let (scan, reach, ordinals) = scan(lines, oldest, paginated, profile)?;
     if paginated {
-        let last = newest.and_then(|line| line["ordinal"].as_u64());
-        found.next_ordinal = Some(last.ok_or(Unreadable::NoOrdinal)?.saturating_add(1));
+        if !ordinals.at_end && profile.needs_last_ordinal {
+            return Err(Unreadable::NoOrdinal);
+        }
+        let next = ordinals.last.map_or(0, |last| last.saturating_add(1));
+        found.next_ordinal = Some(next);
     }
     let (from, behind) = scan.start.replay();
     let mut rebuilt = Rebuilt {
@@ -282,15 +359,32 @@ fn reading(
     Ok(Reading { found, reach })
 }
 
-/// The first record from a place on.
+/// The metadata of the newest file: its first record, or the first that is metadata where their place
+/// is not held to.
+fn meta(lines: &dyn Lines, profile: &Profile) -> Result<Option<Value>, Unreadable> {
+    let from = lines.newest_part();
+    let is_meta = |line: &Value| matches!(Record::of(line, profile), Some(Record::Meta(_)));
+    if !profile.needs_meta_first {
+        let meta = first(lines, from, &mut |line| is_meta(line))?;
+        return Ok(meta.map(|(_, meta)| meta));
+    }
+    let is_record = &mut |line: &Value| Record::of(line, profile).is_some();
+    let (_, meta) = first(lines, from, is_record)?.ok_or(Unreadable::Empty)?;
+    if !is_meta(&meta) {
+        return Err(Unreadable::NoMeta);
+    }
+    Ok(Some(meta))
+}
+
+/// The first line from a place on that is wanted.
 fn first(
     lines: &dyn Lines,
     from: Place,
-    profile: &Profile,
+    wanted: &mut dyn FnMut(&Value) -> bool,
 ) -> Result<Option<(Place, Value)>, Unreadable> {
     let mut first = None;
     lines.from(from, &mut |place, line| {
-        if Record::of(line, profile).is_some() {
+        if wanted(line) {
             first = Some((place, line.clone()));
         }
         first.is_some()
@@ -298,30 +392,44 @@ fn first(
     Ok(first)
 }
 
-/// Reads back until nothing is missing; gives the newest line that is a record, too.
+/// The ordinals at the end of a thread.
+struct Ordinals {
+    /// The newest one.
+    last: Option<u64>,
+    /// The newest line has it, or there is none.
+    at_end: bool,
+}
+
+/// Reads back until nothing is missing.
 fn scan<'p>(
     lines: &mut dyn Lines,
     oldest: Place,
+    paginated: bool,
     profile: &'p Profile,
-) -> Result<(Scan<'p>, Reach, Option<Value>), Unreadable> {
+) -> Result<(Scan<'p>, Reach, Ordinals), Unreadable> {
     let mut scan = Scan::new(profile);
-    let mut newest = None;
+    let mut ordinals = Ordinals {
+        last: None,
+        at_end: true,
+    };
     let mut needs = None;
     let mut from = oldest;
     while let Some((place, line)) = lines.before()? {
+        if line.is_object() && ordinals.last.is_none() {
+            ordinals.last = line["ordinal"].as_u64();
+            ordinals.at_end &= ordinals.last.is_some();
+        }
         let Some(record) = Record::of(&line, profile) else {
             continue;
         };
         from = place;
         let ends = scan.take(place, &record, place == oldest);
-        if newest.is_none() {
-            newest = Some(line);
-        }
         if place == oldest {
             break;
         }
         if ends && scan.start.may_suffice() {
-            let open = scan.needs();
+            let mut open = scan.needs();
+            open.extend((paginated && ordinals.last.is_none()).then_some(Need::Ordinal));
             if open.is_empty() {
                 break;
             }
@@ -338,7 +446,7 @@ fn scan<'p>(
         whole,
         needs,
     };
-    Ok((scan, reach, newest))
+    Ok((scan, reach, ordinals))
 }
 
 impl Found {
@@ -347,6 +455,7 @@ impl Found {
         let window = text(&meta["context_window"]["window_id"]);
         Self {
             thread: text(&meta["id"]),
+            session_id: text(meta.get("session_id").unwrap_or(&meta["id"])),
             forked_from: meta["forked_from_id"].as_str().map(|thread| ForkedFrom {
                 thread: thread.to_owned(),
                 ordinal: meta["forked_from_ordinal_exclusive"].as_u64(),
@@ -382,6 +491,9 @@ impl Found {
             applied: None,
             baseline: None,
             next_ordinal: None,
+            begun: true,
+            open_end: false,
+            skipped: Vec::new(),
         }
     }
 

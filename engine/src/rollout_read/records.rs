@@ -10,6 +10,9 @@ use crate::items::{self, Item};
 use crate::profile::Profile;
 use crate::settings::Permissions;
 
+/// Keys without which session metadata are none.
+const META_KEYS: [&str; 5] = ["id", "timestamp", "cwd", "originator", "cli_version"];
+
 /// One record.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Record<'a> {
@@ -75,7 +78,12 @@ impl<'a> Record<'a> {
     pub(super) fn of(line: &'a Value, profile: &Profile) -> Option<Self> {
         let payload = line.get("payload").filter(|payload| payload.is_object())?;
         match line["type"].as_str()? {
-            "session_meta" => payload["id"].is_string().then_some(Self::Meta(payload)),
+            "session_meta" => {
+                let mut needed = META_KEYS.iter();
+                needed
+                    .all(|key| payload[*key].is_string())
+                    .then_some(Self::Meta(payload))
+            }
             "response_item" => Self::item(payload, &line["metadata"], profile),
             "inter_agent_communication" => {
                 let item = items::from_json(&between_agents(payload)?, profile)?;

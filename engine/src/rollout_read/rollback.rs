@@ -1,9 +1,9 @@
 //! What a rollback leaves of a history.
 
-use crate::context;
 use crate::history::History;
 use crate::items::Item;
 use crate::profile::Profile;
+use crate::{context, contextual};
 
 /// Whether a turn is counted from this item: a message that the user wrote, also one that steered a
 /// running turn, or a message of another agent. A summary counts on 0.144.
@@ -12,7 +12,7 @@ pub(super) fn is_boundary(item: &Item, profile: &Profile) -> bool {
         "agent_message" => true,
         "message" if item.role() == "user" => {
             let summary = item.texts().first().is_some_and(|t| context::is_summary(t));
-            !context::is_contextual(item) && (profile.counts_summaries_as_turns || !summary)
+            !contextual::is_contextual(item) && (profile.counts_summaries_as_turns || !summary)
         }
         _ => false,
     }

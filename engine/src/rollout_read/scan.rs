@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::baseline::Told;
 use super::counted::Counted;
-use super::lines::Place;
+use super::parts::Place;
 use super::records::{Checkpoint, Record};
 use super::rollback;
 use super::{Need, windows::Windows};

@@ -22,8 +22,8 @@ fn line(kind: &str, payload: &Value) -> Value {
 fn meta() -> Value {
     line(
         "session_meta",
-        &json!({"id": "thread", "cwd": "/begun", "context_window":
-        {"window_id": "w0"}, "base_instructions": {"text": "BASE"}}),
+        &json!({"id": "thread", "timestamp": "", "cwd": "/begun", "originator": "o",
+        "cli_version": "v", "context_window": {"window_id": "w0"}, "base_instructions": {"text": "BASE"}}),
     )
 }
 
@@ -373,7 +373,10 @@ fn a_checkpoint_without_a_replacement_keeps_the_texts_of_the_user() {
     for version in ALL {
         let lines = [
             turn(1),
-            vec![item("user", "<turn_aborted>"), legacy("SUM")],
+            vec![
+                item("user", "<turn_aborted>x</turn_aborted>"),
+                legacy("SUM"),
+            ],
             turn(2),
         ];
         let read = found(version, &lines);

@@ -3,26 +3,32 @@
 //! Turns live in `turn.rs`, compactions in `compaction.rs`, what is loaded in `resume.rs`; all work
 //! on this state.
 
+mod accept;
 mod resume;
 mod ways_back;
 
 pub use self::ways_back::{Taken, rollback_marker};
+
+pub use self::accept::Refused;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
 
+use self::accept::{accepted, has_remote_image};
 use crate::change::{Change, Waiting};
 use crate::client_context::ClientContext;
 use crate::context::{self, WindowIds};
+use crate::contextual;
 use crate::events::Event;
 use crate::history::{History, admit, cut_output};
 use crate::images;
-use crate::items::{self, Item, Retained};
+use crate::items::{Item, Retained};
 use crate::ports::{Inbox, Ports};
 use crate::profile::Profile;
-use crate::rollout::{self, Origin, Recorder, TokenInfo};
+use crate::recorder::Recorder;
+use crate::rollout::{self, Origin, TokenInfo};
 use crate::session_budget::BudgetUse;
 use crate::settings::{Model, Permissions, Settings};
 use crate::token_budget::Said;
@@ -77,7 +83,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    fn number_item(&mut self) {
+    pub(crate) fn number_item(&mut self) {
         self.history = self.history.saturating_add(1);
     }
 }
@@ -122,11 +128,11 @@ pub struct Session {
     pub(crate) ports: Ports,
     pub(crate) inbox: Rc<Inbox>,
     pub(crate) thread: String,
+    /// Session id: that of the thread, unless its metadata say another one.
+    pub(crate) root: String,
     pub(crate) window: Window,
     /// What the thread stands on.
     pub(crate) origin: Origin,
-    /// Id of the window that the file of a fork or a revert names as its own.
-    own_window: Option<String>,
     pub(crate) history: History,
     pub(crate) baseline: Option<Baseline>,
     pub(crate) info: Option<TokenInfo>,
@@ -141,8 +147,8 @@ pub struct Session {
     pub(crate) counters: Counters,
     pub(crate) retained: RetainedTexts,
     pub(crate) recorder: Recorder,
-    /// `session_meta` is written.
-    pub(crate) begun: bool,
+    /// `session_meta`, until it is written.
+    pub(crate) meta: Option<Value>,
     /// `thread_settings_applied` was written since the thread's context was recorded.
     pub(crate) settings_recorded: bool,
     pub(crate) history_initialization: &'static str,
@@ -178,7 +184,6 @@ pub struct Session {
     pub(crate) client_context: BTreeMap<String, ClientContext>,
     /// Sources for which hooks at the start wait.
     pub(crate) starts: VecDeque<&'static str>,
-    created: String,
     /// The thread's WebSocket.
     pub(crate) socket: Socket,
     /// A WebSocket failed for good: the thread asks over HTTP.
@@ -209,14 +214,26 @@ impl Session {
             Rc::clone(&ports.store),
             Rc::clone(&ports.clock),
             paginated.then_some(0),
+            &profile,
         );
         let base_id = base_item_id(&thread, settings.base_text());
-        let created = rollout::timestamp(ports.clock.now_ms());
+        // What a thread is opened with, not what its first turn asks for.
+        let meta = rollout::session_meta(
+            &settings,
+            &profile,
+            &thread,
+            &window,
+            &rollout::timestamp(ports.clock.now_ms()),
+            paginated,
+            &Origin::default(),
+        );
+        let base_model = profile.wide_metadata.then(|| settings.model.clone());
         let session = Self {
             profile,
             settings,
             ports,
             inbox: Rc::new(Inbox::default()),
+            root: thread.clone(),
             thread,
             window: Window {
                 number: 0,
@@ -225,7 +242,6 @@ impl Session {
                 previous: None,
             },
             origin: Origin::default(),
-            own_window: None,
             history: History::default(),
             baseline: None,
             info: None,
@@ -237,7 +253,7 @@ impl Session {
             counters: Counters::default(),
             retained: RetainedTexts::default(),
             recorder,
-            begun: false,
+            meta: Some(meta),
             settings_recorded: false,
             history_initialization: "new",
             attribution_due: true,
@@ -245,7 +261,7 @@ impl Session {
             budget_use: BudgetUse::default(),
             new_window_wished: false,
             previous_model: None,
-            base_model: None,
+            base_model,
             told_model: None,
             waiting: Waiting::default(),
             prefill: None,
@@ -256,7 +272,6 @@ impl Session {
             remarks: Remarks::default(),
             client_context: BTreeMap::new(),
             starts: VecDeque::from(["startup"]),
-            created,
             socket: Socket::default(),
             fell_back: false,
         };
@@ -289,7 +304,7 @@ impl Session {
     pub fn update_settings(&mut self, change: Change) {
         let asked = !change.is_empty();
         change.apply(&mut self.settings);
-        if asked && self.begun {
+        if asked && self.meta.is_none() {
             self.record_settings();
         }
     }
@@ -299,8 +314,12 @@ impl Session {
         self.remarks = remarks;
     }
 
-    /// Puts items into the history between turns.
-    pub fn inject(&mut self, values: &[Value]) {
+    /// Puts items into the history between turns. Either all items are taken or none.
+    pub fn inject(&mut self, values: &[Value]) -> Result<(), Refused> {
+        let items = accepted(values, &self.profile)?;
+        if items.iter().flatten().any(has_remote_image) {
+            return Err(Refused::RemoteImage);
+        }
         self.begin();
         let turn = format!("{}{}", rollout::INJECTED, self.counters.injected);
         self.counters.injected += 1;
@@ -308,7 +327,6 @@ impl Session {
             // The context comes before the first items, and a turn does not repeat it.
             self.record_context(&turn);
         }
-        let items = self.parse(values);
         // The first item of a batch with a user message is attributed with it.
         let by_user = |item: &Item| item.kind() == "message" && item.role() == "user";
         self.attribution_due |= items.iter().flatten().any(by_user);
@@ -319,21 +337,14 @@ impl Session {
                 None => self.counters.number_item(),
             }
         }
-    }
-
-    /// Items in stored form; a kind that is not kept is `None`, what does not parse is left out.
-    fn parse(&self, values: &[Value]) -> Vec<Option<Item>> {
-        values
-            .iter()
-            .filter_map(|value| items::parse(value, &self.profile).ok())
-            .collect()
+        Ok(())
     }
 
     /// Takes items as they are: no turn, no time, no metadata.
-    fn supply(&mut self, values: &[Value]) {
+    fn supply(&mut self, items: Vec<Option<Item>>) {
         self.begin();
         self.supplied = true;
-        for mut item in self.parse(values).into_iter().flatten() {
+        for mut item in items.into_iter().flatten() {
             self.prepare(&mut item, "", false);
             item.passthrough.clear();
             if item.kind() == "message" && item.role() == "user" {
@@ -354,6 +365,12 @@ impl Session {
     }
 
     fn record_injected(&mut self, mut item: Item, turn: &str) {
+        self.prepare_given(&mut item, turn);
+        self.commit(item);
+    }
+
+    /// Prepares an item as it was given: by a model, live, or injected by a client.
+    pub(crate) fn prepare_given(&mut self, item: &mut Item, turn: &str) {
         let is_message = item.kind() == "message";
         if is_message {
             let parts = item.payload["content"].as_array().map_or(0, Vec::len);
@@ -368,8 +385,9 @@ impl Session {
         };
         let by_model = item.is_model_output();
         let by_client = item.role() == "developer" || item.role() == "user";
-        self.prepare(&mut item, turn, !by_model && (by_client || !is_message));
-        item.meta.mcp_attribution |= is_message && item.role() == "user";
+        self.prepare(item, turn, !by_model && (by_client || !is_message));
+        let by_user = is_message && item.role() == "user" && !contextual::is_contextual(item);
+        item.meta.mcp_attribution |= by_user || item.kind() == "agent_message";
         if item.kind().ends_with("call_output") {
             let tokens = truncate::override_tokens(self.settings.truncation());
             item.meta.fallback_token_limit =
@@ -380,30 +398,34 @@ impl Session {
         }
         if let Some(role) = role.filter(|_| is_message) {
             item.meta.user_input_order = Some(self.take_order());
-            // Nothing is missing of a message without parts; an empty answer is not retained.
-            let empty = item.payload["content"].as_array().is_none_or(Vec::is_empty);
-            if !by_model || !item.texts().concat().is_empty() {
-                self.retain(&mut item, turn, role, by_model || empty);
+            if by_model {
+                self.retain_answer(item, turn);
+            } else {
+                // Nothing is missing of a message without parts.
+                let empty = item.payload["content"].as_array().is_none_or(Vec::is_empty);
+                self.retain(item, turn, role, empty);
             }
         }
-        self.commit(item);
+    }
+
+    /// Retains an answer as it reads once its images are prepared; an empty one is not retained.
+    fn retain_answer(&mut self, item: &mut Item, turn: &str) {
+        let mut seen = item.clone();
+        images::prepare(&mut seen);
+        let parts = seen.payload["content"].as_array().map_or(0, Vec::len);
+        let texts = seen.texts();
+        let all_text = parts == texts.len();
+        if !all_text || !texts.concat().is_empty() {
+            let text = texts.join("\n");
+            self.retain_text(item, &text, turn, "assistant", all_text);
+        }
     }
 
     /// Writes `session_meta` once.
     pub(crate) fn begin(&mut self) {
-        if std::mem::replace(&mut self.begun, true) {
-            return;
+        if let Some(meta) = self.meta.take() {
+            self.recorder.line("session_meta", meta, None);
         }
-        let meta = rollout::session_meta(
-            &self.settings,
-            &self.profile,
-            &self.thread,
-            self.own_window.as_ref().unwrap_or(&self.window.id),
-            &self.created,
-            self.recorder.paginated(),
-            &self.origin,
-        );
-        self.recorder.line("session_meta", meta, None);
     }
 
     pub(crate) fn record_settings(&mut self) {
@@ -457,19 +479,29 @@ impl Session {
         role: &'static str,
         complete: bool,
     ) {
+        let text = item.texts().join("\n");
+        self.retain_text(item, &text, turn, role, complete);
+    }
+
+    fn retain_text(
+        &mut self,
+        item: &mut Item,
+        text: &str,
+        turn: &str,
+        role: &'static str,
+        complete: bool,
+    ) {
         if !self.profile.usage_records {
             return;
         }
-        let text = item.texts().join("\n");
-        let parts = item.payload["content"].as_array().map_or(0, Vec::len);
-        let whole = text.len() <= truncate::RETAINED_BYTES && parts == item.texts().len();
+        let whole = text.len() <= truncate::RETAINED_BYTES;
         let source = Retained {
             revision: format!("retained_{}", self.ports.ids.uuid()),
             message_id: item.payload["id"].as_str().unwrap_or_default().to_owned(),
             turn_id: turn.to_owned(),
             role,
             complete: complete && whole,
-            text: truncate::retained(&text),
+            text: truncate::retained(text),
         };
         item.meta.retained = Some(source.clone());
         let order = item.meta.user_input_order.unwrap_or_default();
@@ -609,7 +641,7 @@ impl Session {
             let record = json!({
                 "thread_id": self.thread,
                 "turn_id": turn,
-                "session_id": self.thread,
+                "session_id": self.root,
                 "root_turn_id": turn,
                 "response_id": response_id,
                 "usage": usage.record(&self.profile),

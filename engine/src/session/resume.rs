@@ -1,18 +1,21 @@
 //! Threads that do not start empty: rebuilt from a rollout, or from supplied items.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::Session;
+use super::accept::accepted;
+use super::{Refused, Session};
 use crate::events::Event;
 use crate::ports::Ports;
 use crate::profile::Profile;
-use crate::rollout::{self, Recorder};
-use crate::rollout_read::Found;
+use crate::rollout;
+use crate::rollout_read::lines::Skipped;
+use crate::rollout_read::{Found, Unreadable};
 use crate::settings::{Model, Settings};
-use crate::texts::{RESUMED_ADVICE, RESUMED_MODEL, RESUMED_REASON, TIER_LEFT_OUT, TIER_UNKNOWN};
+use crate::texts::{
+    RESUMED_ADVICE, RESUMED_MODEL, RESUMED_REASON, SKIPPED, TIER_LEFT_OUT, TIER_UNKNOWN,
+};
 use crate::tokens::Usage;
 
 /// Stands for no tier of its own.
@@ -36,16 +39,23 @@ impl Session {
         ports: Ports,
         found: Found,
         known: &[Model],
-    ) -> Self {
+    ) -> Result<Self, Unreadable> {
         let based_fork = found.forked_from.is_some() && found.next_ordinal.is_some();
+        let (begun, open_end, next) = (found.begun, found.open_end, found.next_ordinal);
+        let skipped = found.skipped.clone();
         let (mut session, recorded) = Self::restored(profile, settings, ports, found, known);
+        let ordinal = next.filter(|_| begun || session.recorder.paginated());
+        let opened = session.recorder.go_on(ordinal, open_end);
+        opened.map_err(|failure| Unreadable::NotWritable(failure.reason))?;
+        session.begin();
         if session.profile.settings_at_resume || recorded == Recorded::Otherwise {
             session.record_settings();
         }
         if !based_fork || session.profile.tells_usage_of_resumed_forks {
             session.report_usage();
         }
-        session
+        session.warn_of_skipped(&skipped);
+        Ok(session)
     }
 
     /// The state that was read; nothing is written or told but warnings. Says what the records have
@@ -54,9 +64,14 @@ impl Session {
         profile: Profile,
         mut settings: Settings,
         ports: Ports,
-        found: Found,
+        mut found: Found,
         known: &[Model],
     ) -> (Self, Recorded) {
+        if !found.begun {
+            found.first_window = ports.ids.uuid();
+            found.window.id.clone_from(&found.first_window);
+            found.window.first.clone_from(&found.first_window);
+        }
         let wanted = found.given_model.as_ref().or(found.model.as_ref());
         if let Some(model) = known.iter().find(|model| Some(&model.slug) == wanted) {
             settings.model = model.clone();
@@ -66,7 +81,10 @@ impl Session {
         let mut session =
             Self::with_ids(profile, settings, ports, found.thread, found.first_window);
         session.origin.forked_from = found.forked_from;
-        session.begun = true;
+        if found.begun {
+            session.meta = None;
+        }
+        session.root = found.session_id;
         session.settings_recorded = true;
         session.history_initialization = "cold_resume";
         session.starts = VecDeque::from(["resume"]);
@@ -114,11 +132,6 @@ impl Session {
         session.previous_model = found.model.map(named);
         session.told_model = found.told_model.map(named);
         session.baseline = found.baseline;
-        session.recorder = Recorder::new(
-            Rc::clone(&session.ports.store),
-            Rc::clone(&session.ports.clock),
-            found.next_ordinal,
-        );
         let now = rollout::thread_settings(&session.settings, &session.profile, &session.thread);
         let recorded = match found.applied {
             Some(event) if event["thread_settings"] != now["thread_settings"] => {
@@ -129,18 +142,31 @@ impl Session {
         (session, recorded)
     }
 
-    /// A thread that starts with supplied items.
+    /// A thread that starts with supplied items; it starts with all of them or not at all.
     pub fn with_history(
         profile: Profile,
         settings: Settings,
         ports: Ports,
         supplied: &[Value],
-    ) -> Self {
+    ) -> Result<Self, Refused> {
+        let items = accepted(supplied, &profile)?;
         let mut session = Self::new(profile, settings, ports);
         session.history_initialization = "supplied_history";
         session.starts = VecDeque::from(["resume"]);
-        session.supply(supplied);
-        session
+        session.supply(items);
+        Ok(session)
+    }
+
+    /// Says which lines were left out; the releases do not.
+    fn warn_of_skipped(&self, skipped: &[Skipped]) {
+        if self.profile.skips_silently {
+            return;
+        }
+        for skipped in skipped {
+            self.ports.observer.event(Event::Warning {
+                message: format!("{SKIPPED}{skipped}"),
+            });
+        }
     }
 
     /// The model of the newest turn is another one than the thread goes on with.

@@ -9,7 +9,8 @@ use super::Session;
 use super::resume::DEFAULT_TIER;
 use crate::ports::Ports;
 use crate::profile::Profile;
-use crate::rollout::{ForkedFrom, HistoryBase, Origin, Recorder, thread_settings};
+use crate::recorder::Recorder;
+use crate::rollout::{self, ForkedFrom, HistoryBase, thread_settings};
 use crate::rollout_read::Found;
 use crate::settings::{Model, Settings};
 use crate::tokens::Usage;
@@ -49,7 +50,11 @@ impl Session {
             },
         };
         let attributed = found.attributed_turn.clone();
-        let found = Found { thread, ..found };
+        let found = Found {
+            session_id: thread.clone(),
+            thread,
+            ..found
+        };
         let config = settings.clone();
         let (mut session, _) = Self::restored(profile, settings, ports, found, known);
         // Permissions are those that the thread has now, on 0.171, or those of the config.
@@ -61,9 +66,9 @@ impl Session {
         session.attributed_turn = attributed.filter(|_| session.profile.usage_records);
         match taken {
             Taken::Copied(lines) => {
-                session.begin_file(window, None, None);
+                session.begin_file(&window, None, None);
                 for line in lines {
-                    session.ports.store.append(&line);
+                    session.recorder.copy(&line);
                 }
                 if session.profile.wide_metadata {
                     session.record_settings();
@@ -71,7 +76,7 @@ impl Session {
             }
             Taken::Based(base) => {
                 let ordinal = base.end_ordinal;
-                session.begin_file(window, Some(base), Some(ordinal));
+                session.begin_file(&window, Some(base), Some(ordinal));
                 session.record_settings();
             }
         }
@@ -99,7 +104,7 @@ impl Session {
         session.supplied = base.is_none();
         session.settings_recorded = base.is_some();
         let ordinal = base.as_ref().map_or(0, |base| base.end_ordinal);
-        session.begin_file(window, base, Some(ordinal));
+        session.begin_file(&window, base, Some(ordinal));
         // It is loaded with the permissions of the config, and those of its records follow.
         let mut loaded = session.settings.clone();
         loaded.sandbox = config.sandbox;
@@ -122,14 +127,23 @@ impl Session {
     }
 
     /// Writes the session record of a file that stands on others, or holds a copy of one.
-    fn begin_file(&mut self, window: String, base: Option<HistoryBase>, ordinal: Option<u64>) {
-        self.recorder = Recorder::new(self.ports.store.clone(), self.ports.clock.clone(), ordinal);
-        self.origin = Origin {
-            base,
-            ..std::mem::take(&mut self.origin)
-        };
-        self.own_window = Some(window);
-        self.begun = false;
+    fn begin_file(&mut self, window: &str, base: Option<HistoryBase>, ordinal: Option<u64>) {
+        self.recorder = Recorder::new(
+            self.ports.store.clone(),
+            self.ports.clock.clone(),
+            ordinal,
+            &self.profile,
+        );
+        self.origin.base = base;
+        self.meta = Some(rollout::session_meta(
+            &self.settings,
+            &self.profile,
+            &self.thread,
+            window,
+            &rollout::timestamp(self.ports.clock.now_ms()),
+            ordinal.is_some(),
+            &self.origin,
+        ));
         self.begin();
     }
 

@@ -94,6 +94,12 @@ pub const RESUMED_REASON: &str = " because the answers may suffer now.";
 pub const TIER_UNKNOWN: &str = " is on no list of service tiers for model ";
 /// End of that warning.
 pub const TIER_LEFT_OUT: &str = " and so it is left out of requests.";
+/// Warning of a turn whose records are not in the rollout yet; the reason follows. It is shown only
+/// where storage fails, so no recording holds it and it is not swapped.
+pub const NOT_SAVED: &str =
+    "The thread could not be written to its rollout; it is tried again later. Reason: ";
+/// Warning of a line that a resume left out; the line and the reason follow. No release has it.
+pub const SKIPPED: &str = "Not read from the rollout: ";
 
 /// A fixed text, ours, and what is known of the real one.
 #[derive(Debug, Clone, Copy)]

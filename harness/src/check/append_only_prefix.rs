@@ -19,6 +19,10 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
     let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
     let mut goes_back = turns_that_go_back(masked);
     for (number, request) in masked.wire.iter().enumerate() {
+        if masked.edits.iter().any(|edit| edit.requests == number) {
+            // The scenario changed what the thread holds.
+            before.clear();
+        }
         let window = request
             .headers
             .iter()
@@ -74,6 +78,7 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
 mod tests {
     use super::super::tests::{requests, with_records};
     use super::*;
+    use crate::mask::MaskedEdit;
     use serde_json::json;
 
     #[test]
@@ -116,6 +121,22 @@ mod tests {
             ["request 3 input item 0 breaks the prefix of request 2"]
         );
         assert_eq!(check(&with_records(back, records("token_count"))).len(), 2);
+    }
+
+    #[test]
+    fn behind_an_edit_of_the_rollout_it_starts_anew() {
+        let inputs = [json!([1, 2]), json!([1]), json!([2])];
+        let mut masked = requests(&inputs);
+        masked.edits = vec![MaskedEdit {
+            requests: 1,
+            file: Some(0),
+            records: 1,
+        }];
+        let found = check(&masked);
+        assert_eq!(
+            found,
+            ["request 3 input item 0 breaks the prefix of request 2"]
+        );
     }
 
     #[test]

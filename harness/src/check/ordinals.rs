@@ -1,4 +1,5 @@
-//! Ordinals of a rollout file count up by one from the first record to the last.
+//! Ordinals of a rollout file count up by one from the first record to the last. Records that the
+//! scenario edited are not held to it, those that follow are.
 
 use serde_json::Value;
 
@@ -9,7 +10,9 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
     let mut found = Vec::new();
     for (file, rollout) in masked.rollouts.iter().enumerate() {
         let mut expected: Option<u64> = None;
-        for (line, record) in rollout.records.iter().enumerate() {
+        let edits = masked.edits.iter().filter(|edit| edit.file == Some(file));
+        let begin = edits.map(|edit| edit.records).max().unwrap_or(0);
+        for (line, record) in rollout.records.iter().enumerate().skip(begin) {
             if record.get("$raw").is_some() || record.get("$no_newline").is_some() {
                 continue;
             }
@@ -21,7 +24,7 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
                     found.push(format!("{}: ordinal {n}, expected {wanted}", place()));
                     expected = Some(n + 1);
                 }
-                (Some(n), None) if line > 0 => {
+                (Some(n), None) if line > begin => {
                     found.push(format!("{}: ordinal {n} after records without", place()));
                     expected = Some(n + 1);
                 }
@@ -35,7 +38,7 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mask::MaskedRollout;
+    use crate::mask::{MaskedEdit, MaskedRollout};
     use serde_json::json;
 
     fn rollout(records: Vec<Value>) -> Masked {
@@ -58,6 +61,24 @@ mod tests {
         ];
         assert_eq!(check(&rollout(count)), [""; 0]);
         assert_eq!(check(&rollout(vec![json!({}), json!({})])), [""; 0]);
+    }
+
+    #[test]
+    fn records_that_were_edited_are_passed_over() {
+        let count = [
+            json!({"ordinal": 4}),
+            json!({"ordinal": 4}),
+            json!({"ordinal": 5}),
+        ];
+        let mut masked = rollout(count.to_vec());
+        masked.edits = vec![MaskedEdit {
+            requests: 0,
+            file: Some(0),
+            records: 1,
+        }];
+        assert_eq!(check(&masked), [""; 0]);
+        masked.rollouts[0].records[2] = json!({"ordinal": 7});
+        assert_eq!(check(&masked).len(), 1);
     }
 
     #[test]

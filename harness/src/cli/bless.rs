@@ -24,7 +24,7 @@ pub struct BlessArgs {
     #[arg(long)]
     pub envelope: bool,
     /// Cases run at once.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = super::jobs())]
     pub jobs: usize,
 }
 

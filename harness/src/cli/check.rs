@@ -1,11 +1,13 @@
 //! `turnproof check`: runs scenarios and holds them to goldens, assertions and checkers.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::Exit;
 use super::context::{Context, Shard, block_on, subjects};
 use crate::driver;
 use crate::golden::deviations::Owner;
+use crate::golden::orphans::orphans;
 use crate::golden::versions::Subject;
 use crate::mask::Masked;
 use crate::report::{self, Counts};
@@ -29,7 +31,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
     /// Cases run at once on one subject.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = super::jobs())]
     pub jobs: usize,
     /// Fails if fewer cases than this got a verdict.
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -54,6 +56,10 @@ fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Exit> {
     let cases = context.select(&args.patterns, args.shard)?;
     let whole_suite = args.patterns.is_empty() && args.shard.is_none();
     let (mut results, mut problems, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+    let ids: BTreeSet<&str> = cases.iter().map(|case| case.id.as_str()).collect();
+    if whole_suite {
+        problems.extend(orphans(&context.root, &ids));
+    }
     for subject in &subjects {
         let planned = plan_all(&*context.cases, &cases, subject).map_err(|e| Exit::from(&e))?;
         let mut gate = context.gate(subject)?;
@@ -81,6 +87,9 @@ fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Exit> {
         let all_ran = Counts::of(&part).not_run == 0;
         results.extend(part);
         problems.extend(gate.deviations.unused());
+        if whole_suite {
+            problems.extend(gate.deviations.unknown_cases(&ids));
+        }
         let profiles = [subject.family().name];
         problems.extend(
             gate.unmodelled

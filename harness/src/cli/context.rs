@@ -92,11 +92,6 @@ pub fn subjects(names: &[String], default: &str) -> Result<Vec<Subject>, Exit> {
     };
     let mut list = Vec::new();
     for name in names {
-        if name.ends_with("+fixed") {
-            return Err(Exit::usage(&format!(
-                "subject `{name}`: `+fixed` is not there yet"
-            )));
-        }
         for subject in Subject::expand(name).map_err(|e| Exit::usage(&e))? {
             if !list.contains(&subject) {
                 list.push(subject);

@@ -1,11 +1,15 @@
 //! `turnproof fuzz-history`: drawn histories, live on the engine and on a real binary.
 
+use clap::ValueEnum as _;
+
 use super::Exit;
 use super::context::{Context, block_on, subjects};
 use crate::cli::out::say;
-use crate::driver::{self, Driver, NoVerdict};
-use crate::fuzz;
+use crate::driver::{self, Driver, NoVerdict, Outcome};
+use crate::fuzz::{self, Place};
+use crate::golden::unmodelled::UnmodelledFields;
 use crate::golden::versions::Arm;
+use crate::perturb::compare_live;
 use crate::scenario::plan::Plan;
 
 /// Arguments.
@@ -17,19 +21,40 @@ pub struct FuzzHistoryArgs {
     /// Seeds counted from 0.
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub seeds: u64,
+    /// Where the drawn items stand.
+    #[arg(long, value_enum, default_value_t = Place::Supplied)]
+    pub place: Place,
     /// Real binary to compare with.
     #[arg(long, value_name = "SUBJECT", default_value = "codex@0.171.0")]
     pub against: String,
 }
 
 /// Runs the command.
-pub fn run(args: &FuzzHistoryArgs, _: &Context) -> Exit {
-    match sequences(args) {
+pub fn run(args: &FuzzHistoryArgs, context: &Context) -> Exit {
+    match sequences(args, context) {
         Ok(exit) | Err(exit) => exit,
     }
 }
 
-fn sequences(args: &FuzzHistoryArgs) -> Result<Exit, Exit> {
+/// What a seed is compared by.
+struct Judge<'a> {
+    place: Place,
+    profile: &'a str,
+    unmodelled: &'a UnmodelledFields,
+}
+
+impl Judge<'_> {
+    fn difference(&self, ours: &Outcome, real: &Outcome) -> Option<String> {
+        if self.place == Place::Supplied {
+            return fuzz::difference(ours, real);
+        }
+        let found = compare_live(ours, real, self.profile, self.unmodelled);
+        let texts: Vec<String> = found.into_iter().map(|finding| finding.message).collect();
+        (!texts.is_empty()).then(|| texts.join("\n  "))
+    }
+}
+
+fn sequences(args: &FuzzHistoryArgs, context: &Context) -> Result<Exit, Exit> {
     let real = subjects(std::slice::from_ref(&args.against), "codex")?.remove(0);
     if real.arm != Arm::Codex {
         return Err(Exit::usage("--against names a real binary (codex@V)"));
@@ -41,7 +66,7 @@ fn sequences(args: &FuzzHistoryArgs) -> Result<Exit, Exit> {
         .map_or_else(|| (0..args.seeds).collect(), |one| vec![one]);
     let mut plans = Vec::new();
     for seed in &seeds {
-        plans.push(fuzz::plan(*seed, &version).map_err(|why| Exit::usage(&why))?);
+        plans.push(fuzz::plan(*seed, &version, args.place).map_err(|why| Exit::usage(&why))?);
     }
     say!(
         "fuzz-history: {} histories, seeds {} to {}",
@@ -50,6 +75,12 @@ fn sequences(args: &FuzzHistoryArgs) -> Result<Exit, Exit> {
         seeds.last().unwrap_or(&0)
     );
     let engine = format!("engine@{}", real.family().name);
+    let gate = context.gate(&real)?;
+    let judge = Judge {
+        place: args.place,
+        profile: real.family().name,
+        unmodelled: &gate.unmodelled,
+    };
     let list: Vec<&Plan> = plans.iter().collect();
     block_on(async {
         let ours = driver::open(&engine, &list).await;
@@ -61,6 +92,7 @@ fn sequences(args: &FuzzHistoryArgs) -> Result<Exit, Exit> {
                     &*theirs,
                     seeds.iter().copied().zip(&plans),
                     &real.name,
+                    &judge,
                 )
                 .await
             }
@@ -78,10 +110,14 @@ async fn compare_all(
     theirs: &dyn Driver,
     drawn: impl Iterator<Item = (u64, &Plan)>,
     real: &str,
+    judge: &Judge<'_>,
 ) -> Exit {
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for (seed, plan) in drawn {
-        let rerun = format!("cargo turnproof fuzz-history --seed {seed} --against {real}");
+        let place = judge.place.to_possible_value();
+        let place = place.as_ref().map_or("supplied", |place| place.get_name());
+        let rerun =
+            format!("cargo turnproof fuzz-history --seed {seed} --place {place} --against {real}");
         let pair: Result<_, NoVerdict> = match ours.run(plan).await {
             Ok(outcome) => theirs.run(plan).await.map(|other| (outcome, other)),
             Err(reason) => Err(reason),
@@ -91,7 +127,7 @@ async fn compare_all(
                 skipped += 1;
                 say!("NOT RUN seed {seed}: {reason}\n  rerun: {rerun}");
             }
-            Ok((ours, theirs)) => match fuzz::difference(&ours, &theirs) {
+            Ok((ours, theirs)) => match judge.difference(&ours, &theirs) {
                 None => passed += 1,
                 Some(found) => {
                     failed += 1;

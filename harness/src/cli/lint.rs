@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::{EXIT_USAGE, report, suite};
+use crate::golden::orphans::orphans;
 use crate::scenario::{ScenarioError, Suite, SuiteFile, load_file};
 
 /// Arguments of `turnproof lint`.
@@ -80,18 +81,15 @@ fn documents(suite: &Suite) -> Vec<String> {
     match super::schema::violations(&suite.root) {
         Err(error) => found.push(format!("golden/{error}")),
         Ok(known) => {
-            let ids: Vec<&str> = suite.files.iter().map(|file| file.id.as_str()).collect();
+            let ids = suite.files.iter().map(|file| file.id.as_str()).collect();
+            found.extend(known.unknown_cases(&ids));
+            found.extend(orphans(&suite.root, &ids));
             for (line, known) in known.violations() {
                 let place = format!("golden/deviations.toml:{line}");
                 let rules = suite.rules.as_ref();
                 if rules.is_some_and(|rules| !rules.contains(&known.rule)) {
                     found.push(format!("{place}: unknown rule `{}`", known.rule));
                 }
-                let unknown = known
-                    .cases
-                    .iter()
-                    .filter(|case| !ids.contains(&case.as_str()));
-                found.extend(unknown.map(|case| format!("{place}: unknown scenario `{case}`")));
             }
         }
     }

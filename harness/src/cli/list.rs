@@ -1,9 +1,11 @@
 //! `turnproof list`: the scenarios of the checkout.
 
-use crate::cli::out::say;
+use crate::cli::out::{complain, say};
 use std::process::ExitCode;
 
 use clap::Args;
+use engine::profile::faults::FAULTS;
+use engine::profile::{Profile, Version};
 
 use super::{EXIT_COULD_NOT_RUN, EXIT_USAGE, report, suite};
 use crate::coverage::{Coverage, of_golden, of_plan};
@@ -22,10 +24,17 @@ pub struct ListArgs {
     /// Prints what the scenarios cover on each version; 1 where a cell is empty without a reason.
     #[arg(long, conflicts_with_all = ["scenarios", "long"])]
     pub coverage: bool,
+    /// Prints the persistence faults of the releases that `engine@V+fixed` has mended.
+    #[arg(long, conflicts_with_all = ["scenarios", "long", "coverage"])]
+    pub faults: bool,
 }
 
 /// Runs the command: 0 listed, 2 nothing selected or an invalid scenario.
 pub fn run(args: &ListArgs) -> ExitCode {
+    if args.faults {
+        faults();
+        return ExitCode::SUCCESS;
+    }
     let suite = match suite() {
         Ok(suite) => suite,
         Err(code) => return code,
@@ -47,13 +56,31 @@ pub fn run(args: &ListArgs) -> ExitCode {
             Ok(loaded) => say!("{}\n    {}", file.id, loaded.scenario.description),
             Err(errors) => {
                 for error in errors {
-                    eprintln!("{error}");
+                    complain!("{error}");
                 }
                 code = ExitCode::from(EXIT_USAGE);
             }
         }
     }
     code
+}
+
+/// Prints the faults with the releases that have them.
+fn faults() {
+    for fault in FAULTS {
+        let families = VERSIONS
+            .iter()
+            .zip([Version::V144, Version::V164, Version::V171]);
+        let having = families.filter(|(_, version)| (fault.is_in)(&Profile::of(*version)));
+        let having: Vec<&str> = having.map(|(family, _)| family.name).collect();
+        let finding = fault.finding.map_or(String::new(), |number| {
+            format!(", docs/upstream-findings.md number {number}")
+        });
+        say!("{} ({})", fault.id, having.join(", "));
+        say!("    {}", fault.sentence);
+        say!("    mended: {}", fault.mended);
+        say!("    rule {}{finding}", fault.rule);
+    }
 }
 
 /// Counts goldens and scripts, prints the table, then what is wrong with it.
@@ -66,7 +93,7 @@ fn coverage(suite: &Suite) -> ExitCode {
     ) {
         Ok(gate) => gate,
         Err(error) => {
-            eprintln!("failed to {error}");
+            complain!("failed to {error}");
             return ExitCode::from(EXIT_COULD_NOT_RUN);
         }
     };

@@ -7,6 +7,7 @@ pub mod bless;
 pub mod calibrate;
 pub mod check;
 pub mod context;
+pub mod crash;
 pub mod diff;
 pub mod doctor;
 pub mod fuzz_history;
@@ -24,6 +25,9 @@ pub mod shrink;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::RangedU64ValueParser;
+
+use self::out::complain;
 use crate::scenario::{Suite, SuiteError};
 
 /// Usage error or invalid scenario.
@@ -32,6 +36,11 @@ pub const EXIT_USAGE: u8 = 2;
 pub const EXIT_COULD_NOT_RUN: u8 = 3;
 
 /// The suite of the current folder's checkout.
+/// A number of cases at once: at least one.
+fn jobs() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=64)
+}
+
 fn suite() -> Result<Suite, ExitCode> {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
     Suite::find(&here).map_err(|error| report(&error))
@@ -39,17 +48,12 @@ fn suite() -> Result<Suite, ExitCode> {
 
 /// Prints why a selection failed; the exit code says whose fault it is.
 fn report(error: &SuiteError) -> ExitCode {
-    eprintln!(
-        "failed to {}{error}",
-        if matches!(error, SuiteError::Pattern(..) | SuiteError::NoMatch(..)) {
-            "select: "
-        } else {
-            ""
-        }
-    );
-    match error {
-        SuiteError::NoFolder(_) | SuiteError::Read(..) => ExitCode::from(EXIT_COULD_NOT_RUN),
-        SuiteError::Pattern(..) | SuiteError::NoMatch(..) => ExitCode::from(EXIT_USAGE),
+    if error.is_usage() {
+        complain!("failed to select: {error}");
+        ExitCode::from(EXIT_USAGE)
+    } else {
+        complain!("failed to {error}");
+        ExitCode::from(EXIT_COULD_NOT_RUN)
     }
 }
 
@@ -93,5 +97,13 @@ impl Exit {
             code: 3,
             message: Some(format!("failed to {message}")),
         }
+    }
+
+    /// Says the message, and gives the exit code.
+    pub fn finish(&self) -> ExitCode {
+        if let Some(message) = &self.message {
+            complain!("{message}");
+        }
+        ExitCode::from(self.code)
     }
 }

@@ -1,6 +1,6 @@
 //! `turnproof new`: writes a scenario to start from.
 
-use crate::cli::out::say;
+use crate::cli::out::{complain, say};
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,7 +27,7 @@ pub fn run(args: &NewArgs) -> ExitCode {
         !part.is_empty() && part.chars().all(valid)
     };
     if !args.id.contains('/') || !args.id.split('/').all(word) {
-        eprintln!(
+        complain!(
             "failed to use the id `{}`: AREA/name_of_the_behaviour in snake case",
             args.id
         );
@@ -49,11 +49,11 @@ pub fn run(args: &NewArgs) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            eprintln!("failed to write {}: it exists", path.display());
+            complain!("failed to write {}: it exists", path.display());
             ExitCode::from(EXIT_USAGE)
         }
         Err(error) => {
-            eprintln!("failed to write {}: {error}", path.display());
+            complain!("failed to write {}: {error}", path.display());
             ExitCode::from(EXIT_COULD_NOT_RUN)
         }
     }

@@ -5,14 +5,26 @@ use std::io::{ErrorKind, Write as _};
 
 use super::EXIT_COULD_NOT_RUN;
 
+/// Writes to standard error. Where nobody listens, the exit code has to say it all.
+pub(crate) fn write_error(text: Arguments<'_>) {
+    let _ = std::io::stderr().lock().write_fmt(text);
+}
+
+/// Prints one line on standard error.
+macro_rules! complain {
+    ($($part:tt)*) => {
+        $crate::cli::out::write_error(format_args!("{}\n", format_args!($($part)*)))
+    };
+}
+pub(crate) use complain;
+
 /// Writes to standard output. Where that fails the verdict could not be told: exit 3, with a word on
 /// standard error unless the reader just left.
 pub(crate) fn write(text: Arguments<'_>) {
     let mut out = std::io::stdout().lock();
     if let Err(error) = out.write_fmt(text).and_then(|()| out.flush()) {
         if error.kind() != ErrorKind::BrokenPipe {
-            // Nothing is left to say it to if this fails too.
-            let _ = writeln!(std::io::stderr(), "failed to write the output: {error}");
+            complain!("failed to write the output: {error}");
         }
         std::process::exit(i32::from(EXIT_COULD_NOT_RUN));
     }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::out::complain;
 use super::{EXIT_COULD_NOT_RUN, suite};
 use crate::golden::deviations::Deviations;
 use crate::golden::violations_doc::with_violations;
@@ -77,7 +78,7 @@ pub fn run(args: &SchemaArgs) -> ExitCode {
     let files = match generated(&suite) {
         Ok(files) => files,
         Err(error) => {
-            eprintln!("failed to {error}");
+            complain!("failed to {error}");
             return ExitCode::from(EXIT_COULD_NOT_RUN);
         }
     };
@@ -86,11 +87,11 @@ pub fn run(args: &SchemaArgs) -> ExitCode {
         let path = suite.root.join(name);
         if args.write {
             if let Err(error) = std::fs::write(&path, text) {
-                eprintln!("failed to write {name}: {error}");
+                complain!("failed to write {name}: {error}");
                 return ExitCode::from(EXIT_COULD_NOT_RUN);
             }
         } else if std::fs::read_to_string(&path).ok().as_ref() != Some(&text) {
-            eprintln!("{name} is out of date; run: cargo turnproof schema --write");
+            complain!("{name} is out of date; run: cargo turnproof schema --write");
             code = ExitCode::FAILURE;
         }
     }

@@ -135,11 +135,10 @@ fn find(name: &str) -> Result<Loaded, Exit> {
 }
 
 fn from_suite(error: &SuiteError) -> Exit {
-    match error {
-        SuiteError::Pattern(..) | SuiteError::NoMatch(..) => {
-            Exit::usage(&format!("failed to find the scenario: {error}"))
-        }
-        SuiteError::NoFolder(_) | SuiteError::Read(..) => Exit::could_not_run(&error.to_string()),
+    if error.is_usage() {
+        Exit::usage(&format!("failed to find the scenario: {error}"))
+    } else {
+        Exit::could_not_run(&error.to_string())
     }
 }
 

@@ -261,7 +261,11 @@ pub fn of_plan(scenario: &Scenario, version: &semver::Version) -> BTreeSet<Row> 
                 .filter(|(_, there)| *there)
                 .map(|(name, _)| (FAULT, (*name).to_owned())),
         );
-        rows.extend(fault.http.map(|status| (FAULT, format!("http {status}"))));
+        rows.extend(
+            fault
+                .http
+                .map(|status| (FAULT, format!("http {}", status.0))),
+        );
     }
     rows
 }

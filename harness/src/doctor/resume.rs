@@ -152,7 +152,8 @@ mod tests {
         let lines = [
             record(
                 "session_meta",
-                &json!({"id": "x", "base_instructions": {"text": "Be brief."}}),
+                &json!({"id": "x", "timestamp": "", "cwd": "/w", "originator": "o",
+                    "cli_version": "v", "base_instructions": {"text": "Be brief."}}),
             ),
             record("response_item", &text("user", "gone")),
             record(

@@ -118,8 +118,8 @@ fn meta(version: &'static str) -> Rollout {
     };
     rollout.record(
         "session_meta",
-        &json!({"id": THREAD, "cwd": "/w", "cli_version": version, "history_mode": mode,
-            "base_instructions": {"text": "Be brief."}}),
+        &json!({"id": THREAD, "timestamp": "", "cwd": "/w", "originator": "o",
+            "cli_version": version, "history_mode": mode, "base_instructions": {"text": "Be brief."}}),
     )
 }
 

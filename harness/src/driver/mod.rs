@@ -7,10 +7,11 @@ mod history_cases;
 mod open;
 mod script;
 
-pub use open::{binary_sha256, open, remnants};
+pub use open::{binary_sha256, open, open_crash, remnants};
 
+use crate::crash::{Crashed, Point};
 use crate::recording::{Finding, Recording};
-use crate::scenario::plan::Plan;
+use crate::scenario::plan::{Plan, PlanStep};
 
 /// What came of a run that could run.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,4 +43,21 @@ pub trait Driver {
     fn subject(&self) -> &str;
     /// Runs one plan.
     async fn run(&self, plan: &Plan) -> Result<Outcome, NoVerdict>;
+}
+
+/// Kills a subject at an append of its rollout.
+#[async_trait::async_trait(?Send)]
+pub trait CrashDriver {
+    /// Whether a record can be torn at the kill.
+    fn tears(&self) -> bool;
+    /// Whether the subject names the lines that a resume leaves out.
+    fn tells_skipped(&self) -> bool;
+    /// Plays a plan up to the crash point, then the client's steps behind it; `None` where the plan
+    /// has no such append.
+    async fn crash(
+        &self,
+        plan: &Plan,
+        point: Point,
+        probe: &[PlanStep],
+    ) -> Result<Option<Crashed>, NoVerdict>;
 }

@@ -6,7 +6,7 @@ use futures_util::future::{FutureExt as _, LocalBoxFuture};
 
 use super::codex::{CodexDriver, Source, install, stored_calibrations};
 use super::engine::EngineDriver;
-use super::{Driver, NoVerdict};
+use super::{CrashDriver, Driver, NoVerdict};
 use crate::scenario::plan::Plan;
 
 /// Cases that run at once in one process of a real binary.
@@ -35,6 +35,23 @@ pub fn open<'a>(
         }
     }
     .boxed_local()
+}
+
+/// Opens a subject to kill it. `plans` are those of [`open`].
+pub async fn open_crash(subject: &str, plans: &[Plan]) -> Result<Box<dyn CrashDriver>, NoVerdict> {
+    let unknown = || NoVerdict::CouldNotRun(format!("there is no subject `{subject}`"));
+    let (arm, version) = subject.split_once('@').ok_or_else(unknown)?;
+    match arm {
+        "engine" => {
+            let driver = EngineDriver::new(version).ok_or_else(unknown)?;
+            Ok(Box::new(driver) as Box<dyn CrashDriver>)
+        }
+        "codex" => {
+            let driver = CodexDriver::new(&source(version), plans, CASES_PER_PROCESS).await?;
+            Ok(Box::new(driver) as Box<dyn CrashDriver>)
+        }
+        _ => Err(unknown()),
+    }
 }
 
 fn source(version: &str) -> Source {

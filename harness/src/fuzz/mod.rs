@@ -19,29 +19,59 @@ use self::items::Drawn;
 use crate::driver::Outcome;
 use crate::mask::mask;
 use crate::perturb::Draw;
-use crate::scenario::plan::{Plan, ResumeStep, StepAction};
+use crate::scenario::plan::{Plan, ReplyBody, ResumeStep, StepAction};
 use crate::scenario::{Resolved, load_bytes};
 
 /// Bytes that the items of a seed are drawn from.
 const BYTES: usize = 600;
 
+/// Where drawn items stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Place {
+    /// In the history that a new thread is resumed with; the first request is compared.
+    Supplied,
+    /// Injected before the first turn; requests, rollout and events are compared.
+    Injected,
+    /// In a response of the model; requests, rollout and events are compared.
+    Response,
+}
+
+impl Place {
+    fn steps(self) -> &'static str {
+        match self {
+            Self::Supplied => {
+                "  - resume: {by: history, history: [{type: other}]}\n  \
+                   - {user: New question., replies: [{say: New answer.}]}\n"
+            }
+            Self::Injected => {
+                "  - inject: [{type: other}]\n  \
+                   - {user: New question., replies: [{say: New answer.}]}\n"
+            }
+            Self::Response => {
+                "  - {user: First question., replies: [{raw: {type: other}}, {say: Two.}, {say: Three.}]}\n  \
+                   - {user: New question., replies: [{say: New answer.}]}\n"
+            }
+        }
+    }
+}
+
 /// The scenario around a drawn history. Outputs are cut by bytes or by tokens, and images are seen
 /// or not, by the seed.
-fn frame(seed: u64) -> String {
+fn frame(seed: u64, place: Place) -> String {
     let cut = ["bytes: 100", "tokens: 20", "bytes: 1000"][(seed % 3) as usize];
     let modalities = ["text", "text, image"][(seed / 3 % 2) as usize];
     format!(
-        "description: A drawn history is supplied to a new thread.\n\
+        "description: Drawn items are put into a thread.\n\
          rules: [history.supplied_items]\n\
          models: {{main: {{truncation: {{{cut}}}, input_modalities: [{modalities}]}}}}\n\
-         steps:\n  - resume: {{by: history, history: [{{type: other}}]}}\n  \
-         - {{user: New question., replies: [{{say: New answer.}}]}}\n"
+         steps:\n{}",
+        place.steps()
     )
 }
 
 /// The plan of a seed for a version; the same seed gives the same items on every version.
-pub fn plan(seed: u64, version: &Version) -> Result<Plan, String> {
-    let text = frame(seed);
+pub fn plan(seed: u64, version: &Version, place: Place) -> Result<Plan, String> {
+    let text = frame(seed, place);
     let id = format!("fuzz_history#{seed}");
     let loaded = load_bytes("fuzz", &id, text.as_bytes(), None)
         .map_err(|errors| format!("{:?}", errors.first()))?;
@@ -53,10 +83,25 @@ pub fn plan(seed: u64, version: &Version) -> Result<Plan, String> {
             if items.is_empty() {
                 items.push(json!({"type": "message", "role": "user", "content": []}));
             }
-            plan.steps[0].action = StepAction::Resume(ResumeStep::History(items));
+            put(&mut plan, items, place);
             Ok(*plan)
         }
         Resolved::NotApplicable(why) => Err(why),
+    }
+}
+
+fn put(plan: &mut Plan, items: Vec<Value>, place: Place) {
+    match place {
+        Place::Supplied => plan.steps[0].action = StepAction::Resume(ResumeStep::History(items)),
+        Place::Injected => plan.steps[0].action = StepAction::Inject(items),
+        Place::Response => {
+            if let ReplyBody::Stream { events, .. } = &mut plan.steps[0].replies[0].body {
+                let done = |item| json!({"type": "response.output_item.done", "item": item});
+                // Between `response.created` and `response.completed`.
+                let end = events.len() - 1;
+                events.splice(1..end, items.into_iter().map(done));
+            }
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::compare::Difference;
-use super::versions::Subject;
+use super::versions::{Arm, Subject, VERSIONS};
 use crate::recording::Finding;
 
 /// One entry.
@@ -105,7 +105,13 @@ impl Deviations {
             } else if !entry.pointer.starts_with('/') {
                 Some("a pointer begins with `/wire`, `/rollout` or `/events`")
             } else {
-                None
+                match Subject::parse(&entry.subject) {
+                    Err(_) => Some("the subject is none: `engine@0.171` for instance"),
+                    Ok(subject) if subject.arm != Arm::Engine => {
+                        Some("a real binary has no deviation: its recording is the golden")
+                    }
+                    Ok(_) => None,
+                }
             };
             if let Some(message) = wrong {
                 return Err(format!("golden/deviations.toml:{line}: {message}"));
@@ -116,14 +122,8 @@ impl Deviations {
         let violations = violations.map(|v| (line_of(text, v.span().start), v.into_inner()));
         let violations: Vec<(usize, Violation)> = violations.collect();
         for (line, known) in &violations {
-            if !crate::check::all()
-                .iter()
-                .any(|checker| checker.id == known.checker)
-            {
-                let id = &known.checker;
-                return Err(format!(
-                    "golden/deviations.toml:{line}: no checker is called `{id}`"
-                ));
+            if let Some(message) = wrong_violation(known) {
+                return Err(format!("golden/deviations.toml:{line}: {message}"));
             }
         }
         Ok(Self {
@@ -218,6 +218,20 @@ impl Deviations {
             .collect()
     }
 
+    /// Entries of scenarios that are none.
+    pub fn unknown_cases(&self, ids: &BTreeSet<&str>) -> Vec<String> {
+        let entries = self.entries.iter();
+        let entries = entries.map(|(line, entry)| (*line, entry.case.as_str()));
+        let violations = self.violations.iter();
+        let violations = violations
+            .flat_map(|(line, known)| known.cases.iter().map(|case| (*line, case.as_str())));
+        entries
+            .chain(violations)
+            .filter(|(_, case)| !ids.contains(case))
+            .map(|(line, case)| format!("golden/deviations.toml:{line}: unknown scenario `{case}`"))
+            .collect()
+    }
+
     /// Number of entries by owner.
     pub fn count(&self, owner: Owner) -> usize {
         self.entries
@@ -225,6 +239,28 @@ impl Deviations {
             .filter(|(_, entry)| entry.owner == owner)
             .count()
     }
+}
+
+/// What is wrong with a violation by itself.
+fn wrong_violation(known: &Violation) -> Option<String> {
+    let checkers = crate::check::all();
+    if !checkers.iter().any(|checker| checker.id == known.checker) {
+        return Some(format!("no checker is called `{}`", known.checker));
+    }
+    let families: Vec<&str> = VERSIONS.iter().map(|version| version.name).collect();
+    let unknown = |name: &&String| !families.contains(&name.as_str());
+    if let Some(name) = known.versions.iter().find(unknown) {
+        let families = families.join(", ");
+        return Some(format!("no version family `{name}`; there are {families}"));
+    }
+    if known.versions.is_empty() || known.cases.is_empty() {
+        return Some("a violation names at least one version and one case".to_owned());
+    }
+    known
+        .reason
+        .trim()
+        .is_empty()
+        .then(|| "a violation needs a reason".to_owned())
 }
 
 /// Whether `pointer` is `above` or below it.

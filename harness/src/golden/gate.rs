@@ -356,6 +356,7 @@ impl Gate {
             // A golden holds requests alone.
             answers: Vec::new(),
             rewrites: Vec::new(),
+            edits: Vec::new(),
         })
     }
 }

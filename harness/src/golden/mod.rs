@@ -14,6 +14,7 @@ pub mod fold;
 pub mod gate;
 mod handshake;
 mod itemids;
+pub mod orphans;
 pub mod render;
 pub mod review;
 pub mod rollout;

@@ -69,7 +69,9 @@ impl Subject {
                 ));
             }
         };
-        let wanted = rest.strip_suffix("+fixed").unwrap_or(rest);
+        // No real binary has its faults mended.
+        let mended = rest.strip_suffix("+fixed");
+        let wanted = mended.filter(|_| arm == Arm::Engine).unwrap_or(rest);
         let found = VERSIONS.iter().position(|v| match arm {
             Arm::Engine => v.name == wanted,
             Arm::Codex => v.real == wanted,
@@ -121,6 +123,7 @@ mod tests {
         assert_eq!(Subject::parse("engine@0.164+fixed").unwrap().version, 1);
         assert_eq!(Subject::parse("codex@0.171.0").unwrap().arm, Arm::Codex);
         assert_eq!(Subject::expand("engine").unwrap().len(), 3);
+        assert!(Subject::parse("codex@0.171.0+fixed").is_err());
         let wrong = Subject::parse("codex@0.171").unwrap_err();
         assert!(wrong.contains("codex@0.171.0"), "{wrong}");
     }

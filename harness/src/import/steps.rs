@@ -201,8 +201,10 @@ impl Steps<'_> {
     }
 
     fn steers(&self, response: &Response) -> Vec<Value> {
+        // No client sends a message without parts.
         let steers = response.steers.iter();
         steers
+            .filter(|content| content.as_array().is_none_or(|parts| !parts.is_empty()))
             .map(|content| json!({"steer": parts(content, self.texts)}))
             .collect()
     }

@@ -8,6 +8,7 @@
 //! When adding a mask: add a row to [`MASKS`], a placeholder name to `text::NAMES` if it is a new
 //! word, and a test that shows it does not hide a neighbour.
 
+mod damaged;
 mod events;
 mod ids;
 mod order;
@@ -26,7 +27,7 @@ use serde_json::Value;
 #[cfg(test)]
 pub(crate) use self::values::image_size;
 
-use crate::recording::{Answer, Places, Recording, Rewrite};
+use crate::recording::{Answer, Edited, Places, Recording, Rewrite};
 
 /// A masked recording: what goldens hold and checkers read.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -39,8 +40,21 @@ pub struct Masked {
     pub events: Vec<Value>,
     /// Rollout files that did not only grow; no golden holds them.
     pub rewrites: Vec<Rewrite>,
+    /// Edits that the scenario made of rollout files; no golden holds them.
+    pub edits: Vec<MaskedEdit>,
     /// The completed responses to the requests, one for each of `wire`; no golden holds them.
     pub answers: Vec<Option<Answer>>,
+}
+
+/// An edit that the scenario made of a rollout file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaskedEdit {
+    /// Requests that were sent before.
+    pub requests: usize,
+    /// Place of the file among the rollouts; `None` where it is gone.
+    pub file: Option<usize>,
+    /// Records of the file behind the edit.
+    pub records: usize,
 }
 
 /// One masked request.
@@ -254,6 +268,7 @@ pub const STRUCTURAL: &[(&str, &str)] = &[
 ];
 
 /// What masks remember over one recording.
+#[derive(Default)]
 pub(crate) struct State {
     pub(crate) ids: ids::Registry,
     pub(crate) places: Places,
@@ -268,11 +283,8 @@ pub(crate) struct State {
 /// Masks one recording. Placeholders are numbered by first appearance: wire, rollouts, events.
 pub fn mask(recording: &Recording) -> Masked {
     let mut state = State {
-        ids: ids::Registry::default(),
         places: recording.places.clone(),
-        body_bytes: 0,
-        body_metadata: None,
-        line_ends: BTreeSet::new(),
+        ..State::default()
     };
     let wire = recording
         .journal
@@ -299,8 +311,21 @@ pub fn mask(recording: &Recording) -> Masked {
         rollouts,
         events,
         rewrites: recording.rewrites.clone(),
+        edits: edits(recording),
         answers,
     }
+}
+
+fn edits(recording: &Recording) -> Vec<MaskedEdit> {
+    let edit = |edit: &Edited| MaskedEdit {
+        requests: edit.requests,
+        file: recording
+            .rollouts
+            .iter()
+            .position(|file| file.name == edit.file),
+        records: edit.lines,
+    };
+    recording.edits.iter().map(edit).collect()
 }
 
 /// Keys whose value is text, or JSON, of the user, the model or a tool.

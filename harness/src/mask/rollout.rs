@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{MaskedRollout, Part, Site, State, exact_object, ids, order, text, walk, wire};
+use super::{MaskedRollout, Part, Site, State, damaged, exact_object, ids, order, text, walk};
 use crate::recording::RolloutFile;
 
 /// Masks one file.
@@ -23,7 +23,7 @@ pub(crate) fn file(file: &RolloutFile, state: &mut State) -> MaskedRollout {
     for (from, ordinal) in places.into_iter().zip(ordinals) {
         records.push(match parsed[from].take() {
             Some(record) => line(order::with_ordinal(record, ordinal), state),
-            None => wire::raw(lines[from], state),
+            None => damaged::line(lines[from], state),
         });
     }
     if !whole {

@@ -10,6 +10,7 @@ use crate::recording::{ClientEvent, RolloutFile};
 fn rollout_of(text: &str) -> MaskedRollout {
     let recording = Recording {
         rewrites: Vec::new(),
+        edits: Vec::new(),
         rollouts: vec![RolloutFile {
             name: "odd".into(),
             text: text.into(),

@@ -97,7 +97,8 @@ pub(crate) fn plain_owned(text: String, places: &Places) -> String {
     replace_places(text, places)
 }
 
-fn replace_places(text: String, places: &Places) -> String {
+/// Replaces the places of the run.
+pub(crate) fn replace_places(text: String, places: &Places) -> String {
     // Every place is a path or a URL.
     if !text.contains('/') {
         return text;

@@ -6,6 +6,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::bounds::{Status, header};
 use super::plan::{Action, Ending, ReplyBody, ToolAnswer};
 use super::reply::{Call, ClientAction, CustomCall, Fault, Item, Output, Reply};
 use super::resolve::overrides;
@@ -95,13 +96,20 @@ fn headers(headers: &Ordered<Text>) -> Result<Vec<(String, String)>, String> {
     headers
         .0
         .iter()
-        .map(|(name, value)| Ok((name.clone(), text(value)?)))
+        .map(|(name, value)| {
+            let value = text(value)?;
+            header(name, &value)?;
+            Ok((name.clone(), value))
+        })
         .collect()
 }
 
 /// Faults that send no stream at all.
 fn whole_fault(fault: &Fault) -> Result<Option<ReplyBody>, String> {
-    if let Some(status) = fault.http.or(fault.handshake) {
+    if fault.http == Some(Status(101)) {
+        return Err("101 is for a handshake: `handshake: 101`".to_owned());
+    }
+    if let Some(Status(status)) = fault.http.or(fault.handshake) {
         let body = match (&fault.body, &fault.code, &fault.message) {
             (Some(Value::String(body)), _, _) => body.clone(),
             (Some(body), _, _) => expand(body)?.to_string(),
@@ -471,6 +479,9 @@ pub(super) fn actions(written: &Many<ClientAction>) -> Result<Vec<Action>, Strin
             } = &action.value;
             let boxed = |settings| Box::new(overrides(settings));
             match (steer, interrupt, settings, turn_settings) {
+                (Some(parts), None, None, None) if parts.as_slice().is_empty() => {
+                    Err("every version refuses a steer without input".to_owned())
+                }
                 (Some(parts), None, None, None) => user_input(parts).map(Action::Steer),
                 (None, Some(_), None, None) => Ok(Action::Interrupt),
                 (None, None, Some(settings), None) => Ok(Action::Settings(boxed(settings))),

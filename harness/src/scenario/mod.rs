@@ -4,6 +4,7 @@
 //! `resolve` fills in a [`plan::Plan`] for one version. `suite` finds the files.
 
 mod assertions;
+pub mod bounds;
 mod decode;
 mod docs;
 mod error;
@@ -15,6 +16,7 @@ pub mod plan;
 pub(crate) mod png;
 pub mod reply;
 mod resolve;
+mod rollout_steps;
 mod rules_index;
 pub mod schema;
 mod short_forms;
@@ -34,6 +36,8 @@ pub use error::{Mark, ScenarioError};
 pub use json_schema::json_schema_text;
 pub use load::{Loaded, SCENARIO_BYTES_MAX, VERSIONS, load_bytes, load_file, rule_ids};
 pub use resolve::Resolved;
+#[cfg(test)]
+pub(crate) use rollout_steps::edit_rollout;
 pub use rules_index::{RulesIndex, rules_index};
 pub use suite::{Suite, SuiteError, SuiteFile};
 pub use template::template;

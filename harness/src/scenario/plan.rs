@@ -6,6 +6,8 @@
 use engine::hooks::HookEvent;
 use serde_json::Value;
 
+use crate::rollout_edit::Edit;
+
 /// One scenario for one version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -23,6 +25,18 @@ pub struct Plan {
     pub steps: Vec<PlanStep>,
     /// Semantic expectations on the whole recording.
     pub expect: Expect,
+}
+
+impl Plan {
+    /// Whether it damages rollouts or their storage: then a rollout of it is not what a subject wrote.
+    pub fn damages_rollouts(&self) -> bool {
+        self.steps.iter().any(|step| {
+            matches!(
+                step.action,
+                StepAction::EditRollout(_) | StepAction::Storage(_)
+            )
+        })
+    }
 }
 
 /// One catalogue entry. Tokens are counts of the provider's tokens.
@@ -213,8 +227,42 @@ pub enum StepAction {
     Rollback(u64),
     /// `thread/revert` before this turn of the thread, counted from 1.
     Revert(usize),
+    /// The rollout file is edited.
+    EditRollout(Edit),
+    /// The storage fails from here on, or works again.
+    Storage(StorageStep),
     /// A step that parses but that no driver runs yet; holds its key.
     Later(String),
+}
+
+/// What becomes of the storage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StorageStep {
+    /// `None` where it works again.
+    pub fault: Option<StorageFault>,
+}
+
+/// A fault of the storage. Appends are counted from 1, from the step on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StorageFault {
+    /// An append fails.
+    Fail {
+        /// Which.
+        append: usize,
+        /// All later ones fail too.
+        for_good: bool,
+        /// What the system says.
+        says: String,
+        /// The first half of the line is written.
+        half: bool,
+    },
+    /// The process is killed at an append.
+    Kill {
+        /// Which.
+        append: usize,
+        /// The first half of the line is written.
+        half: bool,
+    },
 }
 
 /// A turn started by the client.

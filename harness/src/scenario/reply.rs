@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::bounds::Status;
 use super::schema::Settings;
 use super::values::{Count, Located, Many, Nothing, OneOrMany, Ordered, Parts, Text};
 
@@ -353,10 +354,10 @@ pub struct DeliveredFields {
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     /// A status instead of a stream. A client sees a failed request and may retry it.
-    pub http: Option<u16>,
+    pub http: Option<Status>,
     /// A WebSocket handshake is answered with this status. A client may try again, or fall back to
     /// HTTP. With 101 it is accepted, with `headers`.
-    pub handshake: Option<u16>,
+    pub handshake: Option<Status>,
     /// With `http` or `handshake`: the body, a text or a mapping sent as JSON.
     pub body: Option<Value>,
     /// With `http` or `handshake`: response headers.

@@ -4,13 +4,14 @@ use semver::Version;
 use serde_json::{Value, json};
 
 use super::assertions::request;
+use super::bounds::ATTEMPTS_MAX;
 use super::error::{Mark, Problem, ScenarioError};
 use super::events::{Built, Ids, actions, build};
 use super::load::Loaded;
 use super::plan::{
     Answers, ConfigSpec, Ends, Expect, ForkPoint, Gate, ModelSpec, Overrides, Plan, PlanReply,
-    PlanStep, ResumeStep, StepAction, StopKind, ToolSpec, Truncation, TruncationMode, TurnStatus,
-    UserStep,
+    PlanStep, ReplyBody, ResumeStep, StepAction, StopKind, ToolSpec, Truncation, TruncationMode,
+    TurnStatus, UserStep,
 };
 use super::reply::{Delivered, For, Reply};
 use super::schema::{
@@ -18,7 +19,7 @@ use super::schema::{
     Window,
 };
 use super::texts::{expand, text, user_input};
-use super::values::{Many, Ordered, version_range};
+use super::values::{Count, Located, Many, Ordered, version_range};
 
 /// Window of a model that says nothing, in tokens.
 const CONTEXT_WINDOW_DEFAULT: i64 = 100_000;
@@ -75,7 +76,7 @@ pub(super) fn plan(scenario: &Scenario, id: &str, version: &Version) -> Result<R
         .files
         .0
         .iter()
-        .map(|(path, content)| Ok((path.clone(), text(content)?)));
+        .map(|(path, content)| Ok((path.clone(), text(&content.value)?)));
     Ok(Resolved::Applicable(Box::new(Plan {
         id: id.to_owned(),
         models: models(&scenario.models).map_err(top)?,
@@ -137,20 +138,15 @@ fn model(name: &str, spec: &Model) -> Result<ModelSpec, String> {
         auto_compact_token_limit: spec.auto_compact_token_limit,
         base_instructions: base.unwrap_or_else(|| "Be brief.".to_owned()),
         truncation,
-        input_modalities: spec
-            .input_modalities
-            .clone()
-            .unwrap_or_else(|| vec!["text".to_owned()]),
+        input_modalities: match &spec.input_modalities {
+            Some(words) => words.0.iter().map(|word| word.value.clone()).collect(),
+            None => vec!["text".to_owned()],
+        },
         comp_hash: spec.comp_hash.clone(),
         supports_parallel_tool_calls: spec.supports_parallel_tool_calls.unwrap_or(false),
         supports_reasoning_summaries: spec.supports_reasoning_summaries.unwrap_or(false),
         default_reasoning_level: spec.default_reasoning_level.clone(),
-        extra: spec
-            .extra
-            .0
-            .iter()
-            .map(|(key, value)| (key.clone(), value.value.clone()))
-            .collect(),
+        extra: plain(&spec.extra),
     })
 }
 
@@ -180,8 +176,8 @@ fn config(written: &Config, version: &Version) -> Result<ConfigSpec, String> {
             .clone()
             .unwrap_or_else(|| "mock".to_owned()),
         provider_path: written.provider_path.clone().unwrap_or_default(),
-        request_max_retries: written.request_max_retries.unwrap_or(0),
-        stream_max_retries: written.stream_max_retries.unwrap_or(0),
+        request_max_retries: written.request_max_retries.map_or(0, |retries| retries.0),
+        stream_max_retries: written.stream_max_retries.map_or(0, |retries| retries.0),
         stream_idle_timeout_ms: written.stream_idle_timeout_ms,
         unreachable: written.unreachable.unwrap_or(false),
         websockets: written.websockets.unwrap_or(false),
@@ -213,7 +209,7 @@ fn config(written: &Config, version: &Version) -> Result<ConfigSpec, String> {
         history_mode: history.filter(|_| later),
         unbounded_connection_retries: written.unbounded_connection_retries.filter(|_| later),
         features: written.features.0.clone(),
-        extra: written.extra.0.clone(),
+        extra: plain(&written.extra),
         hooks: written.hooks.plan(),
         own_process: written.own_process.unwrap_or(false),
     })
@@ -308,7 +304,7 @@ fn action(step: &Step) -> Result<StepAction, String> {
         let settings = Settings {
             model: step.model.clone(),
             effort: step.effort.clone(),
-            summary: step.summary.clone(),
+            summary: step.summary,
             cwd: step.cwd.clone(),
             sandbox: step.sandbox,
             approval: step.approval,
@@ -369,6 +365,12 @@ fn action(step: &Step) -> Result<StepAction, String> {
     if let Some(revert) = &step.revert {
         return Ok(StepAction::Revert(revert.value.before_turn));
     }
+    if let Some(edit) = &step.edit_rollout {
+        return edit.resolve().map(StepAction::EditRollout);
+    }
+    if let Some(storage) = &step.storage {
+        return storage.resolve().map(StepAction::Storage);
+    }
     match step_keys(step).first() {
         Some(key) => Ok(StepAction::Later((*key).to_owned())),
         None => Err("a step without an action".to_owned()),
@@ -400,8 +402,8 @@ pub(super) fn overrides(settings: &Settings) -> Overrides {
     Overrides {
         model: settings.model.clone(),
         effort: settings.effort.clone(),
-        summary: settings.summary.clone(),
-        cwd: settings.cwd.clone(),
+        summary: settings.summary.map(|summary| summary.as_str().to_owned()),
+        cwd: settings.cwd.as_ref().map(|below| below.0.clone()),
         sandbox: settings.sandbox.map(|sandbox| sandbox.as_str().to_owned()),
         approval: settings
             .approval
@@ -441,7 +443,7 @@ fn replies(
         let range = reply.value.versions.as_ref().map(|range| &range.value);
         let attempts = match &reply.value.attempts {
             None => 1,
-            Some(count) => count.on(version).unwrap_or(0) as u32,
+            Some(count) => attempts(count, version).map_err(placed)?,
         };
         if applies(range, version).map_err(placed)? && attempts > 0 {
             let label = format!("step {step} reply {}", index + 1);
@@ -455,6 +457,23 @@ fn replies(
         }
     }
     Ok(kept)
+}
+
+fn plain(keys: &Ordered<Located<Value>>) -> Vec<(String, Value)> {
+    let keys = keys.0.iter();
+    keys.map(|(key, value)| (key.clone(), value.value.clone()))
+        .collect()
+}
+
+/// Requests that a reply answers on a version; none where its numbers do not name the version.
+fn attempts(count: &Count, version: &Version) -> Result<u32, String> {
+    let attempts = count.on(version).unwrap_or(0);
+    if attempts > ATTEMPTS_MAX {
+        return Err(format!(
+            "`attempts: {attempts}` is more than {ATTEMPTS_MAX}"
+        ));
+    }
+    Ok(attempts as u32)
 }
 
 fn plan_reply(reply: &Reply, built: Built, version: &Version) -> Result<PlanReply, String> {
@@ -476,6 +495,15 @@ fn plan_reply(reply: &Reply, built: Built, version: &Version) -> Result<PlanRepl
     let gate = match &reply.gate {
         None => None,
         Some(gate) => {
+            if let ReplyBody::Stream { events, .. } = &built.body
+                && gate.after_events >= events.len()
+            {
+                return Err(format!(
+                    "the gate is behind the {} events of this reply: with the last one the response \
+                     ends, and the client acts or not as it happens",
+                    events.len()
+                ));
+            }
             let actions = actions(&gate.actions)?;
             Some(Gate {
                 after_events: gate.after_events,

@@ -6,8 +6,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::bounds::{Below, Retries, Summary};
 use super::hooks::Hooks;
 use super::reply::Reply;
+use super::rollout_steps::{EditRollout, Storage};
 use super::values::{Count, Located, Many, Nothing, Ordered, Parts, Text};
 
 /// One behaviour of the turn engine: what the client does, what the provider answers, and what has
@@ -39,7 +41,7 @@ pub struct Scenario {
     pub tools: Ordered<Ordered<Value>>,
     /// Files of the workspace: path and content.
     #[serde(default)]
-    pub files: Ordered<Text>,
+    pub files: Ordered<Located<Text>>,
     /// What the client does, in order.
     pub steps: Many<Step>,
     /// Expectations on the whole recording.
@@ -71,7 +73,7 @@ pub struct Model {
     /// How tool outputs are cut ({bytes: 10000}).
     pub truncation: Option<TruncationLimit>,
     /// What the model takes: `text`, `image`, `audio` (`[text]`).
-    pub input_modalities: Option<Vec<String>>,
+    pub input_modalities: Option<Many<String>>,
     /// Catalogue hash; a change between two models forces a compaction.
     pub comp_hash: Option<String>,
     /// Whether 0.144.6 asks for parallel calls (false).
@@ -136,10 +138,10 @@ pub struct Config {
     pub provider_name: Option<String>,
     /// Path that the provider's base URL ends with, for instance `/azurefd.`; nothing without it.
     pub provider_path: Option<String>,
-    /// Retries of one request (0).
-    pub request_max_retries: Option<u64>,
-    /// Retries of one stream (0).
-    pub stream_max_retries: Option<u64>,
+    /// Retries of one request (0), at most 12.
+    pub request_max_retries: Option<Retries>,
+    /// Retries of one stream (0), at most 12.
+    pub stream_max_retries: Option<Retries>,
     /// Idle limit of a stream in milliseconds.
     pub stream_idle_timeout_ms: Option<u64>,
     /// Nobody listens where the provider should be (false).
@@ -189,9 +191,9 @@ pub struct Config {
     /// a process of its own.
     #[serde(default)]
     pub hooks: Hooks,
-    /// Other config keys (dotted) as they stand.
+    /// Other config keys (dotted) as they stand, but for those that the harness sets itself.
     #[serde(default)]
-    pub extra: Ordered<Value>,
+    pub extra: Ordered<Located<Value>>,
     /// The case gets a process of its own (false).
     pub own_process: Option<bool>,
 }
@@ -274,9 +276,9 @@ pub struct Step {
     /// With `user`: reasoning effort for this turn and later ones.
     pub effort: Option<String>,
     /// With `user`: reasoning summary for this turn and later ones.
-    pub summary: Option<String>,
+    pub summary: Option<Summary>,
     /// With `user`: directory below the workspace for this turn and later ones.
-    pub cwd: Option<String>,
+    pub cwd: Option<Below>,
     /// With `user`: sandbox for this turn and later ones.
     pub sandbox: Option<Sandbox>,
     /// With `user`: approval policy for this turn and later ones.
@@ -304,7 +306,7 @@ pub struct Step {
     pub stop: Option<Stop>,
     /// Resumes the thread, in a new process after a `stop`.
     pub resume: Option<Resume>,
-    /// Edits the rollout by predicate. Parses; a later part runs it.
+    /// Edits the rollout file of the thread by predicate.
     pub edit_rollout: Option<EditRollout>,
     /// Forks the thread and goes on with the fork: `{}` all of it, `{through_turn: 2}`,
     /// `{before_turn: 2}` (0.164+).
@@ -313,12 +315,13 @@ pub struct Step {
     pub rollback: Option<Located<Rollback>>,
     /// Goes back before a turn: `{before_turn: 2}` (0.164+).
     pub revert: Option<Located<Revert>>,
-    /// A storage fault. Parses; a later part runs it.
-    pub storage: Option<Value>,
+    /// A fault of the storage (with `only: engine`): a real binary has its own disk.
+    pub storage: Option<Storage>,
     /// Answers of the provider, one per request, in order.
     #[serde(default)]
     pub replies: Many<Reply>,
-    /// How the turn ends (`completed`): a word, or `{failed: part of the message}`.
+    /// How the turn ends (`completed`): a word, or `{failed: part of the message}`. A `resume` that is
+    /// refused ends with `{failed: …}`.
     pub ends: Option<EndsWith>,
 }
 
@@ -341,9 +344,9 @@ pub struct Settings {
     /// Reasoning effort.
     pub effort: Option<String>,
     /// Reasoning summary.
-    pub summary: Option<String>,
+    pub summary: Option<Summary>,
     /// Directory below the workspace.
-    pub cwd: Option<String>,
+    pub cwd: Option<Below>,
     /// Sandbox mode.
     pub sandbox: Option<Sandbox>,
     /// Approval policy.
@@ -412,24 +415,6 @@ pub struct Rollback {
 pub struct Revert {
     /// The first turn that goes, counted from 1 in what the thread holds.
     pub before_turn: usize,
-}
-
-/// A change of the rollout file by predicate.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct EditRollout {
-    /// Which file: `newest` or `oldest`.
-    pub segment: Option<String>,
-    /// Which record, for instance `{last: response_item}`.
-    pub record: Option<Value>,
-    /// Ends the file after the record, or inside it.
-    pub cut: Option<Value>,
-    /// Drops the record.
-    pub drop: Option<Value>,
-    /// Replaces the record.
-    pub replace: Option<Value>,
-    /// Appends a line.
-    pub append: Option<Value>,
 }
 
 /// How a turn ends.

@@ -50,15 +50,28 @@ pub enum SuiteError {
     /// No folder of scenarios.
     #[error("find a `scenarios` folder in {0} or above it")]
     NoFolder(PathBuf),
+    /// A folder without a scenario: nothing passes by not running.
+    #[error("find a scenario in {0}: `turnproof new NAME` writes one")]
+    Empty(PathBuf),
     /// A folder that cannot be read.
     #[error("read {0}: {1}")]
     Read(PathBuf, String),
+    /// Something else under the name of a scenario; reading a pipe would wait for ever.
+    #[error("read {0}: it is no regular file; rename or remove it")]
+    NoFile(PathBuf),
     /// A pattern that is none.
     #[error("`{0}` is no pattern: {1}")]
     Pattern(String, String),
     /// A pattern without a match.
     #[error("`{0}` selects no scenario{1}")]
     NoMatch(String, String),
+}
+
+impl SuiteError {
+    /// Whether what was asked for is wrong, and not the checkout.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::Pattern(..) | Self::NoMatch(..))
+    }
 }
 
 impl Suite {
@@ -83,6 +96,9 @@ impl Suite {
                 .is_some_and(|extension| extension == "yaml")
                 && let Ok(below) = path.strip_prefix(&folder)
             {
+                if !path.is_file() {
+                    return Err(SuiteError::NoFile(path));
+                }
                 let id = below
                     .with_extension("")
                     .to_string_lossy()
@@ -103,6 +119,9 @@ impl Suite {
     /// A pattern that selects nothing is an error.
     pub fn select(&self, patterns: &[String]) -> Result<Vec<&SuiteFile>, SuiteError> {
         if patterns.is_empty() {
+            if self.files.is_empty() {
+                return Err(SuiteError::Empty(self.root.join("scenarios")));
+            }
             return Ok(self.files.iter().collect());
         }
         let mut set = GlobSetBuilder::new();

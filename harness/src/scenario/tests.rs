@@ -200,6 +200,93 @@ fn what_no_engine_can_run_is_refused() {
 }
 
 #[test]
+fn what_no_client_sends_and_no_server_answers_is_refused() {
+    let turn = |rest: &str| format!("description: A turn that answers.\n{rest}");
+    let reply = |reply: &str| with_replies(&format!("      - {reply}\n"));
+    let plain = "steps: [{user: hi, replies: [{say: a}]}]\n";
+    for (source, what) in [
+        (
+            turn(&format!("files: {{/tmp/x: a}}\n{plain}")),
+            "a.yaml:2:17: `/tmp/x`",
+        ),
+        (
+            turn(&format!("files: {{../x: a}}\n{plain}")),
+            "it has a `..`",
+        ),
+        (turn(&format!("files: {{\"\": a}}\n{plain}")), "it is empty"),
+        (
+            turn(&format!("files: {{a: x, a/b: y}}\n{plain}")),
+            "cannot both be files",
+        ),
+        (
+            turn("steps: [{user: hi, cwd: ../.., replies: [{say: a}]}]\n"),
+            "no path below",
+        ),
+        (
+            turn("steps: [{user: hi, summary: long, replies: [{say: a}]}]\n"),
+            "unknown word `long`",
+        ),
+        (
+            turn("steps: [{user: [{image: \"https://x/a.png\"}], replies: [{say: a}]}]\n"),
+            "every version refuses the image",
+        ),
+        (
+            turn(&format!("config: {{request_max_retries: 13}}\n{plain}")),
+            "more than 12",
+        ),
+        (
+            turn(&format!(
+                "config: {{extra: {{model_provider: x}}}}\n{plain}"
+            )),
+            "set by the harness",
+        ),
+        (
+            turn(&format!(
+                "models: {{m: {{input_modalities: [smell]}}}}\n{plain}"
+            )),
+            "a.yaml:2:33:",
+        ),
+        (
+            turn(&format!(
+                "rules: [{0}, {0}]\n{plain}",
+                "compaction.trigger.at_limit"
+            )),
+            "twice",
+        ),
+        (reply("fault: {http: 99}"), "99 is no status"),
+        (reply("fault: {http: 101}"), "101 is for a handshake"),
+        (
+            reply("{say: a, headers: {\"b c\": x}}"),
+            "no name of a header",
+        ),
+        (
+            reply("{say: a, headers: {b: \"x\\ny\"}}"),
+            "not visible ASCII",
+        ),
+        (
+            reply("{say: a, headers: {Content-Length: 5}}"),
+            "belongs to the server",
+        ),
+        (reply("{say: a, attempts: {}}"), "names no version"),
+        (reply("{say: a, attempts: 4294967297}"), "more than 10000"),
+        (
+            reply("{say: a, gate: {after_events: 3, do: [{interrupt: }]}}"),
+            "behind the 3 events",
+        ),
+        (
+            reply("{say: a, gate: {after_events: 1, do: [{steer: []}]}}"),
+            "without input",
+        ),
+    ] {
+        let found = errors(&source);
+        assert!(
+            found.iter().any(|error| error.contains(what)),
+            "{what}: {found:?}"
+        );
+    }
+}
+
+#[test]
 fn contents_exclude_each_other() {
     let found = errors(&with_replies(
         "      - {say: x, reasoning: y}\n      - {usage: 3}\n",
@@ -294,24 +381,13 @@ fn versions_choose_replies_and_ids_stay() {
 }
 
 #[test]
-fn later_parts_parse() {
+fn a_reply_that_closes_the_socket_parses() {
     let plan = plan_on(
-        "description: Later parts parse.\nsteps:\n  - fork: {}\n  \
-         - edit_rollout: {segment: newest, cut: {}}\n  - storage: \
-         {fail_append: 1}\n  - user: a\n    client_context: {a: {untrusted: b}}\n    replies: [{fault: \
-         {websocket_close: 1011}}]\n",
+        "description: A socket closes.\nsteps:\n  - user: a\n    client_context: {a: {untrusted: b}}\n    \
+         replies: [{fault: {websocket_close: 1011}}]\n",
         &NEWEST,
     );
-    let later: Vec<&str> = plan
-        .steps
-        .iter()
-        .filter_map(|step| match &step.action {
-            StepAction::Later(key) => Some(key.as_str()),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(later, ["edit_rollout", "storage"]);
-    let reply = &plan.steps[3].replies[0];
+    let reply = &plan.steps[0].replies[0];
     let ReplyBody::Stream { ending, .. } = &reply.body else {
         panic!("{reply:?}")
     };

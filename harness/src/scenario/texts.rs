@@ -92,12 +92,24 @@ pub(super) fn expand(value: &Value) -> Result<Value, String> {
     }
 }
 
-/// Parts of user input in app-server shape.
+/// Parts of user input in app-server shape. Every version refuses an image that lies elsewhere.
 pub(super) fn user_input(parts: &Parts) -> Result<Vec<Value>, String> {
     parts
         .as_slice()
         .iter()
-        .map(|part| shape(part, "text", "image", "url"))
+        .map(|part| {
+            let shaped = shape(part, "text", "image", "url")?;
+            if shaped["url"]
+                .as_str()
+                .is_some_and(engine::images::is_remote)
+            {
+                let url = &shaped["url"];
+                return Err(format!(
+                    "every version refuses the image {url} of a user: `{{png: 64x64}}` makes one"
+                ));
+            }
+            Ok(shaped)
+        })
         .collect()
 }
 

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use super::bounds;
 use super::error::{Mark, Problem, nearest};
 use super::events::content_keys;
 use super::load::VERSIONS as PINNED;
 use super::reply::{Assertion, Call, ClientAction, For, Item, Reply};
 use super::resolve::step_keys;
-use super::schema::{Approval, Scenario, Step};
+use super::schema::{Approval, EndsWith, Scenario, Step};
 use super::texts::text;
-use super::values::{Located, Many, OneOrMany, version_range};
+use super::values::{Count, Located, Many, OneOrMany, version_range};
 use crate::golden::versions::VERSIONS;
 
 /// Start of the file, for findings that belong to no line.
@@ -41,11 +42,13 @@ pub(super) fn validate(scenario: &Scenario, rules: Option<&BTreeSet<String>>) ->
     for step in &scenario.steps.0 {
         found.step(scenario, step);
         if step.value.resume.is_some() {
-            stopped = None;
+            // A resume that is refused leaves no thread to go on with.
+            let refused = matches!(step.value.ends, Some(EndsWith::Failed(_)));
+            stopped = refused.then_some(step.at.line);
         } else if let Some(line) = stopped {
-            if step.value.edit_rollout.is_none() {
-                let what = "unreachable step: the process was stopped";
-                let why = format!("`stop` in line {line}");
+            if step.value.edit_rollout.is_none() && step.value.storage.is_none() {
+                let what = "unreachable step: no process holds the thread";
+                let why = format!("it ended in line {line}");
                 found.add(
                     Problem::new(step.at, what)
                         .why(why)
@@ -86,13 +89,28 @@ impl Found {
                 self.add(Problem::new(rule.at, what).help(help));
             }
         }
+        let rules = scenario.rules.0.iter().enumerate();
+        for (_, twice) in rules.filter(|(at, rule)| {
+            let before = &scenario.rules.0[..*at];
+            before.iter().any(|other| other.value == rule.value)
+        }) {
+            let what = format!("the rule `{}` stands there twice", twice.value);
+            self.add(Problem::new(twice.at, what).help("remove one of the two"));
+        }
         self.range(scenario.versions.as_ref(), scenario.reason.as_ref());
-        if scenario.only.is_some() && scenario.reason.is_none() {
+        let blank = scenario
+            .reason
+            .as_ref()
+            .is_none_or(|why| why.trim().is_empty());
+        if scenario.only.is_some() && blank {
             self.add(Problem::new(TOP, "`only` without `reason`").help("say why in `reason:`"));
         }
         self.approval(scenario);
         self.prompt_file(scenario);
         self.own_tools(scenario);
+        self.0.extend(bounds::files(scenario));
+        self.0.extend(bounds::extra(scenario));
+        self.0.extend(bounds::modalities(scenario));
         if scenario.steps.0.is_empty() {
             self.add(Problem::new(TOP, "no steps").help("add a step: `- user: …`"));
         }
@@ -162,7 +180,7 @@ impl Found {
             }
             Ok(_) => {}
         }
-        if reason.is_none() {
+        if reason.is_none_or(|reason| reason.trim().is_empty()) {
             let problem = Problem::new(range.at, "`versions` without `reason`");
             self.add(problem.help("say in `reason:` why it is there"));
         }
@@ -206,6 +224,11 @@ impl Found {
         self.model(scenario, step.model.as_ref(), *at);
         if let Some(settings) = &step.settings {
             self.model(scenario, settings.model.as_ref(), *at);
+        }
+        if step.storage.is_some() && scenario.only.is_none() {
+            let what = "a `storage` fault in a scenario for real binaries";
+            let help = "add `only: engine` and a `reason`: a real binary has its own disk";
+            self.add(Problem::new(*at, what).help(help));
         }
         let quiet = [
             "settings",
@@ -299,6 +322,12 @@ impl Found {
         self.range(reply.versions.as_ref(), reply.reason.as_ref());
         if let Some(For::Compaction(asked)) = &reply.answers {
             self.model(scenario, asked.model.as_ref(), *at);
+        }
+        if matches!(&reply.attempts, Some(Count::ByVersion(ranges)) if ranges.is_empty()) {
+            let what = "`attempts` names no version: the reply answers nothing";
+            self.add(
+                Problem::new(*at, what).help("for instance `attempts: {\"<0.171\": 3, \"*\": 1}`"),
+            );
         }
         self.content(*at, reply);
         let calls = calls(reply);

@@ -100,9 +100,6 @@ impl While {
 
 /// One subject, as written on a command line.
 fn one_subject(name: &str) -> Result<Subject, String> {
-    if name.ends_with("+fixed") {
-        return Err(format!("subject `{name}`: `+fixed` is not there yet"));
-    }
     Subject::parse(name)
 }
 

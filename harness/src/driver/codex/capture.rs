@@ -1,7 +1,7 @@
 //! From what was captured to a recording: texts swapped, rollout files in order of creation.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use mock_provider::journal::Entry;
@@ -52,29 +52,43 @@ pub(super) fn rollouts(
     threads: &[String],
     calibration: &Calibration,
 ) -> Result<Vec<RolloutFile>, NoVerdict> {
-    let mut found = Vec::new();
-    collect(&home.join("sessions"), SESSIONS_DEPTH_MAX, &mut found);
     let mut files = Vec::new();
-    for path in found {
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let Some(place) = threads
-            .iter()
-            .position(|thread| name.contains(thread.as_str()))
-        else {
-            continue;
-        };
+    for path in rollout_paths(home, threads) {
         let bytes = fs::read(&path).map_err(|error| {
             NoVerdict::CouldNotDecide(format!("could not read {}: {error}", path.display()))
         })?;
         let text = calibration.to_ours(&String::from_utf8_lossy(&bytes));
-        files.push((place, RolloutFile { name, text }));
+        let name = file_name(&path);
+        files.push(RolloutFile { name, text });
     }
-    files.sort_by(|(a, left), (b, right)| (a, &left.name).cmp(&(b, &right.name)));
-    Ok(files.into_iter().map(|(_, file)| file).collect())
+    Ok(files)
+}
+
+/// Paths of these rollout files, in the same order.
+pub(super) fn rollout_paths(home: &Path, threads: &[String]) -> Vec<PathBuf> {
+    let found = all_rollouts(home);
+    let mut placed: Vec<(usize, String, PathBuf)> = Vec::new();
+    for path in found {
+        let name = file_name(&path);
+        let place = threads
+            .iter()
+            .position(|thread| name.contains(thread.as_str()));
+        placed.extend(place.map(|place| (place, name, path)));
+    }
+    placed.sort();
+    placed.into_iter().map(|(_, _, path)| path).collect()
+}
+
+/// Paths of every rollout file of a home.
+pub(super) fn all_rollouts(home: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    collect(&home.join("sessions"), SESSIONS_DEPTH_MAX, &mut found);
+    found
+}
+
+fn file_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 fn collect(folder: &Path, depth: usize, found: &mut Vec<std::path::PathBuf>) {

@@ -89,7 +89,7 @@ fn shown(item: &Value) -> Value {
         let picked: Map<String, Value> = fields
             .iter()
             .filter_map(|field| Some(((*field).to_owned(), item.get(*field)?.clone())))
-            .filter(|(_, value)| !value.is_null())
+            .filter(|(field, value)| field == "arguments" || !value.is_null())
             .collect();
         Value::Object(picked)
     };
@@ -109,7 +109,7 @@ fn shown(item: &Value) -> Value {
         _ => {
             let mut rest = item.clone();
             if let Value::Object(fields) = &mut rest {
-                for hidden in ["type", "id", "durationMs"] {
+                for hidden in ["type", "id", "durationMs", "startedAtMs", "completedAtMs"] {
                     fields.shift_remove(hidden);
                 }
             }

@@ -35,8 +35,13 @@ pub struct Binary {
 pub fn cache_dir() -> Result<PathBuf, NoVerdict> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     set("TURNPROOF_CACHE")
-        .map(PathBuf::from)
-        .or_else(|| set("XDG_CACHE_HOME").map(|dir| Path::new(&dir).join("turnproof")))
+        .and_then(|dir| std::path::absolute(dir).ok())
+        .or_else(|| {
+            // A relative one is to be ignored, says the XDG specification.
+            let dir = set("XDG_CACHE_HOME").map(PathBuf::from);
+            let dir = dir.filter(|dir| dir.is_absolute());
+            dir.map(|dir| dir.join("turnproof"))
+        })
         .or_else(|| set("HOME").map(|dir| Path::new(&dir).join(".cache/turnproof")))
         .ok_or_else(|| could_not_run("no cache folder: set TURNPROOF_CACHE"))
 }

@@ -8,6 +8,7 @@
 mod calibrate;
 mod calibration_plans;
 mod capture;
+mod crash;
 mod events;
 mod home;
 mod hooks;

@@ -94,20 +94,10 @@ impl Pool {
     pub(crate) async fn run(&self, plan: &Plan) -> Result<Outcome, NoVerdict> {
         refuse_later(plan)?;
         let _job = self.jobs.acquire().await.expect("never closed");
-        let case = self.open_case(plan);
         if needs_own_process(plan) {
-            let (seat, workspace) = self.start_own(plan, &base_url(plan, &case)).await?;
-            return Session::new(SessionParts {
-                pool: self,
-                plan,
-                case,
-                seat,
-                workspace,
-                own: true,
-            })
-            .play()
-            .await;
+            return self.own_session(plan).await?.play().await;
         }
+        let case = self.open_case(plan);
         let shared = self.least_busy();
         let _place = shared.free.acquire().await.expect("never closed");
         let (seat, workspace) = self.take_seat(shared, plan).await?;
@@ -121,6 +111,23 @@ impl Pool {
         })
         .play()
         .await
+    }
+
+    /// A session in a process of its own.
+    pub(crate) async fn own_session<'a>(
+        &'a self,
+        plan: &'a Plan,
+    ) -> Result<Session<'a>, NoVerdict> {
+        let case = self.open_case(plan);
+        let (seat, workspace) = self.start_own(plan, &base_url(plan, &case)).await?;
+        Ok(Session::new(SessionParts {
+            pool: self,
+            plan,
+            case,
+            seat,
+            workspace,
+            own: true,
+        }))
     }
 
     fn open_case(&self, plan: &Plan) -> CaseHandle {
@@ -265,6 +272,7 @@ fn needs_own_process(plan: &Plan) -> bool {
         || plan.steps.iter().any(|step| match step.action {
             StepAction::Stop(_)
             | StepAction::Resume(_)
+            | StepAction::EditRollout(_)
             | StepAction::Fork(_)
             | StepAction::Rollback(_)
             | StepAction::Revert(_) => true,
@@ -272,6 +280,7 @@ fn needs_own_process(plan: &Plan) -> bool {
             | StepAction::Compact
             | StepAction::Settings(_)
             | StepAction::Inject(_)
+            | StepAction::Storage(_)
             | StepAction::Later(_) => false,
         })
 }

@@ -21,9 +21,10 @@ use super::turn::Turn;
 use super::wire::dynamic_tools;
 use crate::driver::script::{problem_finding, scripted};
 use crate::driver::{NoVerdict, Outcome};
-use crate::recording::{ClientEvent, Finding, Places, Recording, RolloutFile, Watch};
+use crate::recording::{ClientEvent, Edited, Finding, Places, Recording, RolloutFile, Watch};
+use crate::rollout_edit::{self, Edit};
 use crate::scenario::plan::{
-    ForkPoint, Overrides, Plan, PlanStep, ResumeStep, StepAction, StopKind, UserStep,
+    ForkPoint, Overrides, Plan, PlanStep, ResumeStep, StepAction, StopKind, TurnStatus, UserStep,
 };
 use crate::texts::Calibration;
 
@@ -65,6 +66,7 @@ pub(crate) struct Session<'a> {
     pub(super) events: Vec<ClientEvent>,
     pub(super) findings: Vec<Finding>,
     watch: Watch,
+    edits: Vec<Edited>,
 }
 
 impl<'a> Session<'a> {
@@ -93,12 +95,31 @@ impl<'a> Session<'a> {
             events: Vec::new(),
             findings: Vec::new(),
             watch: Watch::default(),
+            edits: Vec::new(),
         }
     }
 
     /// Plays every step and hands over what was captured.
     pub(crate) async fn play(mut self) -> Result<Outcome, NoVerdict> {
         let day = capture::utc_day();
+        self.play_steps().await?;
+        self.drain().await;
+        self.end().await?;
+        let in_context = self.plan.config.environment_context;
+        if in_context && capture::utc_day() != day {
+            return Err(NoVerdict::CouldNotDecide(
+                "the run crossed midnight UTC".to_owned(),
+            ));
+        }
+        let outcome = self.finish()?;
+        match capture::foreign_environment(&outcome.recording) {
+            Some(found) if in_context => Err(NoVerdict::CouldNotRun(found)),
+            Some(_) | None => Ok(outcome),
+        }
+    }
+
+    /// Plays the steps of the plan.
+    pub(super) async fn play_steps(&mut self) -> Result<(), NoVerdict> {
         // A thread that starts may ask at once: its answers have to be there.
         if let Some(first) = self.plan.steps.first() {
             self.begin_step(first);
@@ -112,21 +133,36 @@ impl<'a> Session<'a> {
             let files = self.rollouts()?;
             self.watch.look(step.number, &files);
         }
-        self.drain().await;
+        Ok(())
+    }
+
+    /// Ends a process that belongs to the case alone.
+    pub(super) async fn end(&self) -> Result<(), NoVerdict> {
         if self.own && !self.stopped {
             self.process().stop(StopKind::Eof).await?;
         }
-        let in_context = self.plan.config.environment_context;
-        if in_context && capture::utc_day() != day {
-            return Err(NoVerdict::CouldNotDecide(
-                "the run crossed midnight UTC".to_owned(),
-            ));
+        Ok(())
+    }
+
+    /// Kills the process in the middle of a step; what was scripted for it is not missed.
+    pub(super) async fn kill(&mut self) -> Result<(), NoVerdict> {
+        if !self.stopped {
+            self.process().stop(StopKind::Kill).await?;
         }
-        let outcome = self.finish()?;
-        match capture::foreign_environment(&outcome.recording) {
-            Some(found) if in_context => Err(NoVerdict::CouldNotRun(found)),
-            Some(_) | None => Ok(outcome),
-        }
+        self.stopped = true;
+        self.case.end_step();
+        self.case.take_problems();
+        self.findings.clear();
+        self.events.clear();
+        Ok(())
+    }
+
+    /// The newest rollout file of the thread.
+    pub(super) fn newest_bytes(&self) -> Result<Vec<u8>, NoVerdict> {
+        let paths = capture::rollout_paths(&self.seat.run.home(), &self.threads);
+        let path = paths.last();
+        let path = path.ok_or_else(|| NoVerdict::CouldNotDecide("there is no rollout".into()))?;
+        std::fs::read(path).map_err(|error| NoVerdict::CouldNotDecide(error.to_string()))
     }
 
     fn rollouts(&self) -> Result<Vec<RolloutFile>, NoVerdict> {
@@ -175,6 +211,7 @@ impl<'a> Session<'a> {
             rollouts,
             events,
             rewrites: self.watch.into_rewrites(),
+            edits: self.edits,
             places,
         };
         self.findings
@@ -255,7 +292,7 @@ impl<'a> Session<'a> {
     }
 
     #[tracing::instrument(name = "step", skip_all, fields(number = step.number))]
-    async fn step(&mut self, step: &PlanStep) -> Result<(), NoVerdict> {
+    pub(super) async fn step(&mut self, step: &PlanStep) -> Result<(), NoVerdict> {
         let is_first = self
             .plan
             .steps
@@ -305,6 +342,11 @@ impl<'a> Session<'a> {
                     self.turns.truncate(turn - 1);
                     self.drain().await;
                 }
+            }
+            StepAction::EditRollout(edit) => self.edit_rollout(step, edit)?,
+            StepAction::Storage(_) => {
+                let what = "a storage fault: a real binary has its own disk";
+                return Err(NoVerdict::NotSupported(what.to_owned()));
             }
             StepAction::Later(key) => return Err(NoVerdict::NotSupported(key.clone())),
         }
@@ -508,11 +550,82 @@ impl<'a> Session<'a> {
                 Value::Object(params)
             }
         };
+        let expected = step.ends.as_ref();
+        let expected = expected.filter(|ends| ends.status == TurnStatus::Failed);
+        if let Some(expected) = expected {
+            let message = expected.message.as_deref().unwrap_or_default();
+            return self.refused(step, params, message).await;
+        }
         if let Some(response) = self.ask(step, "thread/resume", params).await? {
             self.adopt(&response)?;
             self.early_answered(step).await?;
             self.drain().await;
         }
+        Ok(())
+    }
+
+    /// A resume that is expected to be refused.
+    async fn refused(
+        &mut self,
+        step: &PlanStep,
+        params: Value,
+        message: &str,
+    ) -> Result<(), NoVerdict> {
+        match self.process().rpc.request("thread/resume", params).await {
+            Err(error @ RpcError::Refused { .. }) => {
+                let said = error.to_string();
+                if !said.contains(message) {
+                    let what = format!(
+                        "step {} (line {}): {said}, expected {message:?} in it",
+                        step.number, step.line
+                    );
+                    self.find("step.ends", &what);
+                }
+                Ok(())
+            }
+            Ok(_) => {
+                let what = format!(
+                    "step {} (line {}): thread/resume: it works, expected a refusal with {message:?}",
+                    step.number, step.line
+                );
+                self.find("step.ends", &what);
+                Ok(())
+            }
+            Err(error @ (RpcError::Ended { .. } | RpcError::TimedOut { .. })) => {
+                Err(NoVerdict::CouldNotDecide(format!(
+                    "step {}: {error}{}",
+                    step.number,
+                    self.process().stderr_tail()
+                )))
+            }
+        }
+    }
+
+    /// Edits the newest rollout file of the thread, or the oldest.
+    fn edit_rollout(&mut self, step: &PlanStep, edit: &Edit) -> Result<(), NoVerdict> {
+        let failed = |what: &str| {
+            NoVerdict::CouldNotRun(format!("step {} (line {}): {what}", step.number, step.line))
+        };
+        let paths = capture::rollout_paths(&self.seat.run.home(), &self.threads);
+        let path = if edit.oldest {
+            paths.first()
+        } else {
+            paths.last()
+        };
+        let path = path.ok_or_else(|| failed("there is no rollout"))?;
+        let io = |error: std::io::Error| failed(&error.to_string());
+        let bytes = std::fs::read(path).map_err(io)?;
+        let bytes = rollout_edit::apply(edit, &bytes).map_err(|what| failed(&what))?;
+        let requests = self.case.journal().len();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        self.edits
+            .push(Edited::new(requests, &name, bytes.as_deref()));
+        match bytes {
+            Some(bytes) => std::fs::write(path, bytes).map_err(io)?,
+            None => std::fs::remove_file(path).map_err(io)?,
+        }
+        let files = self.rollouts()?;
+        self.watch.edited(files);
         Ok(())
     }
 

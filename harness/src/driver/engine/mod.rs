@@ -4,6 +4,7 @@
 //! a real run is only where bytes come from; the recording has the same shape.
 
 mod budgets;
+mod crash;
 mod hooks;
 mod ports;
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod replays;
 #[cfg(test)]
 mod rollout_cases;
 mod sampling;
+mod storage;
 mod ways_back;
 
 use std::rc::Rc;
@@ -22,12 +24,14 @@ use engine::profile::{Profile, Version};
 use engine::session::{Remarks, Session};
 use engine::settings::{Model, Scope, Settings, Tool, Truncation};
 use engine::turn::TurnEnd;
+use serde_json::Value;
 
-use self::ports::{Attached, Counter, Files, Provider, Seen, VirtualClock};
+use self::ports::{Attached, Counter, Provider, Seen, VirtualClock};
+use self::storage::{Files, Life};
 use super::script::{answer, scripted};
 use super::{Driver, NoVerdict, Outcome};
 use crate::driver::codex::{INSTALLATION_ID, WORKSPACE_PATH_BYTES, slug};
-use crate::recording::{Exchange, Finding, Places, Recording};
+use crate::recording::{Edited, Exchange, Finding, Places, Recording};
 use crate::scenario::plan::{
     ConfigSpec, Ends, ModelSpec, Overrides, Plan, PlanStep, ResumeStep, StepAction, TruncationMode,
     TurnStatus, UserStep,
@@ -45,6 +49,9 @@ const CLIENT: (&str, &str) = ("turnproof", "0.1.0");
 /// The day of every run on the engine; masked.
 const DATE: &str = "2026-01-01";
 
+/// Suffix of a subject whose listed faults are mended.
+const FIXED: &str = "+fixed";
+
 const _: () = assert!(WORKSPACE.len() == WORKSPACE_PATH_BYTES);
 
 /// The driver of one version family.
@@ -55,15 +62,28 @@ pub struct EngineDriver {
 }
 
 impl EngineDriver {
-    /// A driver of the family `0.144`, `0.164` or `0.171`; `None` for another name.
-    pub fn new(family: &str) -> Option<Self> {
+    /// A driver of the family `0.144`, `0.164` or `0.171`, with `+fixed` behind it of the one with the
+    /// listed faults mended; `None` for another name.
+    pub fn new(name: &str) -> Option<Self> {
+        let (family, fixed) = match name.strip_suffix(FIXED) {
+            Some(family) => (family, true),
+            None => (name, false),
+        };
         let version = match family {
             "0.144" => Version::V144,
             "0.164" => Version::V164,
             "0.171" => Version::V171,
             _ => return None,
         };
-        Some(Self::with_profile(Profile::of(version)))
+        let profile = if fixed {
+            Profile::fixed(version)
+        } else {
+            Profile::of(version)
+        };
+        Some(Self {
+            subject: format!("engine@{name}"),
+            profile,
+        })
     }
 
     /// A driver of any behaviour, to plant faults.
@@ -102,6 +122,31 @@ impl Driver for EngineDriver {
     }
 }
 
+/// Features that the engine has a model of.
+const FEATURES: [&str; 5] = [
+    "executed_tool_call_metadata",
+    "remote_compaction_v2",
+    "rollout_budget",
+    "step_model_switching",
+    "token_budget",
+];
+
+/// Keys of `config.extra` that the engine has a model of.
+const EXTRA_KEYS: [&str; 5] = [
+    "model_providers.mock.capabilities.remote_compaction",
+    "model_reasoning_effort",
+    "model_reasoning_summary",
+    "model_verbosity",
+    "service_tier",
+];
+
+/// A setting that would change nothing here, and who knows what on the real binary.
+fn unmodelled(what: &str, name: &str) -> NoVerdict {
+    NoVerdict::NotSupported(format!(
+        "the engine has no model of the {what} `{name}`; run it with `--subject codex@…`"
+    ))
+}
+
 /// Says what the engine does not do yet.
 fn supported(plan: &Plan) -> Result<(), NoVerdict> {
     let later = |what: &str| {
@@ -114,6 +159,17 @@ fn supported(plan: &Plan) -> Result<(), NoVerdict> {
         if let StepAction::Later(key) = &step.action {
             return Err(later(key));
         }
+    }
+    let config = &plan.config;
+    let off = |value: &Value| *value == false;
+    let features = config.features.iter();
+    let mut features = features.filter(|(_, value)| !off(value));
+    if let Some((name, _)) = features.find(|(name, _)| !FEATURES.contains(&name.as_str())) {
+        return Err(unmodelled("feature", name));
+    }
+    let mut keys = config.extra.iter();
+    if let Some((key, _)) = keys.find(|(key, _)| !EXTRA_KEYS.contains(&key.as_str())) {
+        return Err(unmodelled("config key", key));
     }
     Ok(())
 }
@@ -134,25 +190,37 @@ struct Run<'a> {
     thread: String,
     /// Ids of the turns that the thread holds, oldest first.
     turns: Vec<String>,
+    /// There is no thread: it could not be resumed.
+    threadless: bool,
+    life: Rc<Life>,
+    edits: Vec<Edited>,
     findings: Vec<Finding>,
 }
 
 impl<'a> Run<'a> {
     fn new(profile: Profile, plan: &'a Plan) -> Self {
         let client = Attached::new(&plan.models);
+        let life = Rc::new(Life::default());
         Self {
             plan,
             profile,
             settings: settings(plan),
-            provider: Rc::new(Provider::new(Rc::clone(&client), plan.config.unreachable)),
-            tools: Rc::new(ports::Client::new(client)),
-            files: Rc::new(Files::default()),
-            seen: Rc::new(Seen::default()),
+            provider: Rc::new(Provider::new(
+                Rc::clone(&client),
+                plan.config.unreachable,
+                Rc::clone(&life),
+            )),
+            tools: Rc::new(ports::Client::new(client, Rc::clone(&life))),
+            files: Rc::new(Files::new(Rc::clone(&life))),
+            seen: Rc::new(Seen::new(Rc::clone(&life))),
             clock: Rc::new(VirtualClock::default()),
             ids: Rc::new(Counter::default()),
             session: None,
             thread: String::new(),
             turns: Vec::new(),
+            threadless: false,
+            life,
+            edits: Vec::new(),
             findings: Vec::new(),
         }
     }
@@ -182,7 +250,10 @@ impl<'a> Run<'a> {
     fn install(&mut self, session: Session) {
         self.tools.attach(session.inbox());
         self.files.name(session.thread_id(), &self.ids);
-        session.thread_id().clone_into(&mut self.thread);
+        // A file may name another thread than its records (0.144).
+        if let Some((thread, _)) = self.files.newest() {
+            self.thread = thread;
+        }
         self.session = Some(session);
     }
 
@@ -204,6 +275,43 @@ impl<'a> Run<'a> {
         if is_first && !matches!(step.action, StepAction::Resume(_)) {
             self.session().prewarm().await;
         }
+        let life = Rc::clone(&self.life);
+        if matches!(step.action, StepAction::Resume(_)) {
+            // In a new process, if the old one was killed.
+            life.begin();
+        }
+        let killed = tokio::select! {
+            biased;
+            () = life.died() => true,
+            done = self.act(step) => { done?; life.is_dead() }
+        };
+        self.turns.extend(self.seen.new_turns());
+        let findings = self.provider.end(step);
+        if killed {
+            // What was scripted for a process that is gone is not missed.
+            self.session = None;
+        } else {
+            self.findings.extend(findings);
+        }
+        Ok(())
+    }
+
+    async fn act(&mut self, step: &PlanStep) -> Result<(), NoVerdict> {
+        let asks = matches!(
+            step.action,
+            StepAction::User(_)
+                | StepAction::Compact
+                | StepAction::Settings(_)
+                | StepAction::Inject(_)
+        );
+        if self.threadless && asks {
+            self.find(
+                "client.refused",
+                step,
+                "there is no thread: it was not resumed",
+            );
+            return Ok(());
+        }
         match &step.action {
             StepAction::User(user) => {
                 self.change(&user.overrides);
@@ -224,37 +332,41 @@ impl<'a> Run<'a> {
             StepAction::Settings(overrides) => self.change(overrides),
             StepAction::Inject(items) => {
                 let items = items.clone();
-                self.session().inject(&items);
+                if let Err(why) = self.session().inject(&items) {
+                    let what = format!("thread/inject_items: {why}");
+                    self.find("client.refused", step, &what);
+                }
             }
             StepAction::Stop(_) => self.session = None,
-            StepAction::Resume(resume) => {
-                self.resume(resume)?;
-                self.session().prewarm().await;
+            StepAction::Resume(resume) => self.resume(step, resume).await?,
+            StepAction::EditRollout(edit) => {
+                let requests = self.provider.requests();
+                let edited = self.files.edit(edit, requests).map_err(|what| {
+                    let (number, line) = (step.number, step.line);
+                    NoVerdict::CouldNotRun(format!("step {number} (line {line}): {what}"))
+                })?;
+                self.edits.push(edited);
             }
+            StepAction::Storage(storage) => self.files.set_fault(storage.fault.clone()),
             StepAction::Fork(point) => self.fork(step, *point)?,
             StepAction::Rollback(turns) => self.roll_back(step, *turns)?,
             StepAction::Revert(turn) => self.revert(step, *turn)?,
             StepAction::Later(key) => return Err(NoVerdict::NotSupported(key.clone())),
         }
-        self.turns.extend(self.seen.new_turns());
-        self.findings.extend(self.provider.end(step));
         Ok(())
     }
 
-    fn resume(&mut self, resume: &ResumeStep) -> Result<(), NoVerdict> {
+    async fn resume(&mut self, step: &PlanStep, resume: &ResumeStep) -> Result<(), NoVerdict> {
         let by_history = matches!(resume, ResumeStep::History(_));
         if let Some(session) = self.session.as_mut().filter(|_| !by_history) {
             // A process that was not stopped still holds the thread.
             session.report_usage();
+            session.prewarm().await;
             return Ok(());
         }
         self.session = None;
         let session = match resume {
-            ResumeStep::Id | ResumeStep::Path => {
-                let found = self.found()?;
-                let (profile, settings) = (self.profile.clone(), self.settings.clone());
-                Session::resume(profile, settings, self.ports(), found, &self.known())
-            }
+            ResumeStep::Id | ResumeStep::Path => self.reopened(),
             ResumeStep::History(items) => {
                 self.files.open();
                 Session::with_history(
@@ -263,10 +375,45 @@ impl<'a> Run<'a> {
                     self.ports(),
                     items,
                 )
+                .map_err(|why| why.to_string())
             }
         };
-        self.install(session);
+        self.threadless = session.is_err();
+        let expected = step.ends.as_ref();
+        let expected = expected.filter(|ends| ends.status == TurnStatus::Failed);
+        let message = expected.map(|ends| ends.message.as_deref().unwrap_or_default());
+        match (session, message) {
+            (Ok(session), None) => {
+                self.install(session);
+                self.session().prewarm().await;
+            }
+            (Err(why), Some(message)) if why.contains(message) => {}
+            (Err(why), _) => self.find("client.refused", step, &format!("thread/resume: {why}")),
+            (Ok(_), Some(message)) => {
+                let what = format!("thread/resume: it works, expected a refusal with {message:?}");
+                self.find("step.ends", step, &what);
+            }
+        }
         Ok(())
+    }
+
+    /// The thread that was last in use in a new process.
+    fn reopened(&self) -> Result<Session, String> {
+        let thread = self.files.newest().map(|(thread, _)| thread);
+        let Some(thread) = thread.filter(|thread| *thread == self.thread) else {
+            return Err("no rollout found for thread id".to_owned());
+        };
+        let (profile, settings) = (self.profile.clone(), self.settings.clone());
+        let found = self.found(&thread).map_err(|why| why.to_string())?;
+        let session = Session::resume(profile, settings, self.ports(), found, &self.known());
+        session.map_err(|why| why.to_string())
+    }
+
+    fn find(&mut self, id: &str, step: &PlanStep, what: &str) {
+        self.findings.push(Finding {
+            id: id.to_owned(),
+            message: format!("step {} (line {}): {what}", step.number, step.line),
+        });
     }
 
     fn change(&mut self, overrides: &Overrides) {
@@ -299,7 +446,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn finish(self) -> Outcome {
+    fn finish(mut self) -> Outcome {
+        if let Some(append) = self.files.fault_ahead() {
+            self.findings.push(Finding {
+                id: "storage.not_reached".to_owned(),
+                message: format!("append {append}, which was to fail, never came"),
+            });
+        }
         let journal = self
             .provider
             .journal()
@@ -319,6 +472,7 @@ impl<'a> Run<'a> {
             events: self.seen.take(),
             // The engine's port can do nothing but append.
             rewrites: Vec::new(),
+            edits: self.edits,
             places: Places {
                 workspace: WORKSPACE.to_owned(),
                 home: HOME.to_owned(),
@@ -466,8 +620,6 @@ fn model(spec: &ModelSpec) -> Model {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
     use crate::scenario::{Resolved, Suite};
 

@@ -11,10 +11,9 @@ use bytes::Bytes;
 use engine::change::Reach;
 use engine::events::Event;
 use engine::ports::{
-    Clock, Connection, EventStream, HttpFailure, Ids, Inbox, Observer, ReadAt, Request,
-    RolloutStore, Sampler, StreamEnd, StreamStep, ToolCall, ToolOutcome, Tools,
+    Clock, Connection, EventStream, HttpFailure, Ids, Inbox, Observer, Request, Sampler, StreamEnd,
+    StreamStep, ToolCall, ToolOutcome, Tools,
 };
-use engine::rollout_read::Rollouts;
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use mock_provider::journal::{self, Entry};
 use mock_provider::memory::{MemoryProvider, MemoryReply};
@@ -22,10 +21,11 @@ use mock_provider::script::{Ending, FRAME_HEADER, FRAME_METHOD, HANDSHAKE_METHOD
 use serde_json::Value;
 
 use crate::driver::script::problem_finding;
-use crate::recording::{ClientEvent, Finding, RolloutFile};
+use crate::recording::{ClientEvent, Finding};
 use crate::scenario::plan::{Action, ModelSpec, PlanReply, PlanStep, ToolAnswer};
 
 use super::change;
+use super::storage::Life;
 
 /// The running session, as the client's actions reach it.
 pub(super) struct Attached {
@@ -73,15 +73,17 @@ pub(super) struct Provider {
     client: Rc<Attached>,
     /// Nobody listens: nothing is answered, and nothing arrives.
     unreachable: bool,
+    life: Rc<Life>,
 }
 
 impl Provider {
-    pub(super) fn new(client: Rc<Attached>, unreachable: bool) -> Self {
+    pub(super) fn new(client: Rc<Attached>, unreachable: bool, life: Rc<Life>) -> Self {
         Self {
             memory: Rc::default(),
             step: Rc::default(),
             client,
             unreachable,
+            life,
         }
     }
 
@@ -100,6 +102,11 @@ impl Provider {
             .iter()
             .map(|problem| problem_finding(step, problem))
             .collect()
+    }
+
+    /// Number of requests so far.
+    pub(super) fn requests(&self) -> usize {
+        self.memory.borrow().journal().len()
     }
 
     pub(super) fn journal(&self) -> Vec<Entry> {
@@ -239,6 +246,9 @@ impl Sampler for Provider {
         &self,
         request: Request,
     ) -> LocalBoxFuture<'static, Result<Box<dyn EventStream>, HttpFailure>> {
+        if self.life.is_dead() {
+            return std::future::pending().boxed_local();
+        }
         let result = if self.unreachable {
             Err(HttpFailure::Refused)
         } else {
@@ -251,6 +261,9 @@ impl Sampler for Provider {
         &self,
         handshake: Request,
     ) -> LocalBoxFuture<'static, Result<Rc<dyn Connection>, HttpFailure>> {
+        if self.life.is_dead() {
+            return std::future::pending().boxed_local();
+        }
         let head = HANDSHAKE_HEAD.into_iter().map(owned);
         let headers = head.chain(handshake.headers).chain([owned(HANDSHAKE_TAIL)]);
         let (number, refused) = self.memory.borrow_mut().handshake(journal::Request {
@@ -282,6 +295,9 @@ impl Sampler for Provider {
     }
 
     fn post(&self, request: Request) -> LocalBoxFuture<'static, Result<Value, HttpFailure>> {
+        if self.life.is_dead() {
+            return std::future::pending().boxed_local();
+        }
         let reply = self.memory.borrow_mut().respond(posted(request));
         let result = match reply {
             MemoryReply::Http {
@@ -313,6 +329,9 @@ struct Socket {
 
 impl Connection for Socket {
     fn send(&self, frame: Vec<u8>) -> LocalBoxFuture<'static, Box<dyn EventStream>> {
+        if self.provider.life.is_dead() {
+            return std::future::pending().boxed_local();
+        }
         let received = journal::Request {
             method: FRAME_METHOD.to_owned(),
             path: "/responses".to_owned(),
@@ -368,6 +387,7 @@ impl EventStream for Stream {
 
     fn next(&mut self) -> LocalBoxFuture<'_, StreamStep> {
         async move {
+            self.provider.life.lives().await;
             if self.gate.as_ref().is_some_and(|(at, _)| self.sent >= *at) {
                 for _ in 0..SETTLE_YIELDS {
                     tokio::task::yield_now().await;
@@ -395,6 +415,7 @@ pub(super) struct Client {
     attached: Rc<Attached>,
     answers: RefCell<Vec<ToolAnswer>>,
     order: Rc<Turnstile>,
+    life: Rc<Life>,
 }
 
 /// Lets held answers through in the order of the plan.
@@ -429,9 +450,10 @@ impl Turnstile {
 }
 
 impl Client {
-    pub(super) fn new(attached: Rc<Attached>) -> Self {
+    pub(super) fn new(attached: Rc<Attached>, life: Rc<Life>) -> Self {
         Self {
             attached,
+            life,
             answers: RefCell::default(),
             order: Rc::default(),
         }
@@ -470,7 +492,9 @@ impl Tools for Client {
         let answer = self.take(&call.call_id);
         let client = Rc::clone(&self.attached);
         let order = Rc::clone(&self.order);
+        let life = Rc::clone(&self.life);
         async move {
+            life.lives().await;
             order.pass(&call.call_id).await;
             let Some(answer) = answer else {
                 return ToolOutcome::Refused;
@@ -491,120 +515,28 @@ impl Tools for Client {
     }
 }
 
-/// Rollout files of the run.
-#[derive(Default)]
-pub(super) struct Files {
-    files: RefCell<Vec<RolloutFile>>,
-}
-
-impl Files {
-    /// Begins a file for the next thread.
-    pub(super) fn open(&self) {
-        self.files.borrow_mut().push(RolloutFile {
-            name: String::new(),
-            text: String::new(),
-        });
-    }
-
-    /// Names the newest file after its thread, if it has no name. Behind a revert a thread has
-    /// several.
-    pub(super) fn name(&self, thread: &str, ids: &Counter) {
-        let mut files = self.files.borrow_mut();
-        let again = files.iter().any(|file| file.name.contains(thread));
-        if let Some(file) = files.last_mut().filter(|file| file.name.is_empty()) {
-            let segment = if again {
-                format!("_{}", ids.uuid())
-            } else {
-                String::new()
-            };
-            file.name = format!("rollout-2026-01-01T00-00-00-{thread}{segment}.jsonl");
-        }
-    }
-
-    /// Records of the newest file.
-    #[cfg(test)]
-    pub(super) fn lines(&self) -> Vec<Value> {
-        self.text()
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect()
-    }
-
-    /// Text of the newest file.
-    pub(super) fn text(&self) -> String {
-        let files = self.files.borrow();
-        files
-            .last()
-            .map_or_else(String::new, |file| file.text.clone())
-    }
-
-    /// All files that were written to.
-    pub(super) fn take(&self) -> Vec<RolloutFile> {
-        let files = std::mem::take(&mut *self.files.borrow_mut());
-        files
-            .into_iter()
-            .filter(|file| !file.text.is_empty())
-            .collect()
-    }
-}
-
-impl Files {
-    fn find(&self, wanted: impl Fn(&RolloutFile) -> bool) -> Option<Rc<dyn ReadAt>> {
-        let files = self.files.borrow();
-        let file = files.iter().rfind(|file| wanted(file))?;
-        Some(Rc::new(file.text.clone().into_bytes()))
-    }
-
-    /// Id of the newest file: that of a segment, or of its thread.
-    pub(super) fn id(&self) -> Option<String> {
-        let files = self.files.borrow();
-        let stem = files.last()?.name.strip_suffix(".jsonl")?;
-        let id = stem.rsplit_once('_').map(|(_, segment)| segment);
-        Some(id.or_else(|| stem.get(STAMP_BYTES..))?.to_owned())
-    }
-}
-
-/// Bytes of a file name before the id of its thread.
-const STAMP_BYTES: usize = "rollout-2026-01-01T00-00-00-".len();
-
-impl Rollouts for Files {
-    fn newest(&self, thread: &str) -> Option<Rc<dyn ReadAt>> {
-        self.find(|file| {
-            file.name
-                .get(STAMP_BYTES..)
-                .is_some_and(|id| id.starts_with(thread))
-        })
-    }
-
-    fn file(&self, id: &str) -> Option<Rc<dyn ReadAt>> {
-        let end = format!("{id}.jsonl");
-        self.find(|file| file.name.ends_with(&end))
-    }
-}
-
-impl RolloutStore for Files {
-    fn append(&self, line: &str) {
-        if let Some(file) = self.files.borrow_mut().last_mut() {
-            file.text.push_str(line);
-            file.text.push('\n');
-        }
-    }
-}
-
 /// Client events of the run.
-#[derive(Default)]
 pub(super) struct Seen {
     events: RefCell<Vec<ClientEvent>>,
     /// Events that were looked at for turns.
     looked: Cell<usize>,
+    life: Rc<Life>,
 }
 
 impl Seen {
+    pub(super) fn new(life: Rc<Life>) -> Self {
+        Self {
+            events: RefCell::default(),
+            looked: Cell::default(),
+            life,
+        }
+    }
+
     /// Turns that started since the last look.
     pub(super) fn new_turns(&self) -> Vec<String> {
         let events = self.events.borrow();
-        let new = &events[self.looked.replace(events.len())..];
-        let turns = new.iter().filter_map(|event| match event {
+        let looked = self.looked.replace(events.len()).min(events.len());
+        let turns = events[looked..].iter().filter_map(|event| match event {
             ClientEvent::TurnStarted { turn } => Some(turn.clone()),
             _ => None,
         });
@@ -618,6 +550,9 @@ impl Seen {
 
 impl Observer for Seen {
     fn event(&self, event: Event) {
+        if self.life.is_dead() {
+            return;
+        }
         let event = match event {
             Event::TurnStarted { turn } => ClientEvent::TurnStarted { turn },
             Event::TurnEnded {

@@ -78,18 +78,20 @@ async fn replayed(case: &Case) -> Vec<Value> {
     let plan = plan(case, "{user: U1, replies: [{say: A1}]}");
     let mut run = Run::new(Profile::of(family(case)), &plan);
     run.step(&plan.steps[0]).await.expect("the first turn");
-    let mut lines = run.files.lines();
+    let mut records = run.files.records(&run.profile);
     for (item, meta) in &case.items {
-        let mut line = json!({"ordinal": lines.len(), "type": "response_item", "payload": item});
+        let ordinal = records.len();
+        let mut line = json!({"ordinal": ordinal, "type": "response_item", "payload": item});
         if !meta.is_null() {
             line["metadata"] = meta.clone();
         }
-        lines.push(line);
+        records.push(line);
     }
-    let found = rollout_read::read(&lines, &run.profile, run.settings.truncation());
+    let found = rollout_read::read(&records, &run.profile, run.settings.truncation());
     let (profile, settings) = (run.profile.clone(), run.settings.clone());
     let found = found.expect("a thread");
     let session = Session::resume(profile, settings, run.ports(), found, &[]);
+    let session = session.expect("a thread");
     run.install(session);
     run.step(&plan.steps[1]).await.expect("the second turn");
     let outcome = run.finish();
@@ -142,7 +144,7 @@ async fn every_recorded_case_gives_its_input() {
     assert_eq!(cases.len(), CASES);
     let mut wrong = Vec::new();
     for case in &cases {
-        wrong.extend(difference(case, replayed(case).await, false));
+        wrong.extend(difference(case, Box::pin(replayed(case)).await, false));
     }
     assert!(
         wrong.is_empty(),

@@ -1,7 +1,7 @@
 //! Forks, reverts and rollbacks on the engine: what the thread was is read from its files.
 
 use engine::rollout::HistoryBase;
-use engine::rollout_read::{self, BLOCK_BYTES, Found, Place, Unreadable};
+use engine::rollout_read::{self, Found, Place, Unreadable};
 use engine::session::{Session, Taken, rollback_marker};
 use engine::settings::Model;
 use serde_json::{Value, json};
@@ -25,13 +25,12 @@ impl Run<'_> {
         self.plan.models.iter().map(model).collect()
     }
 
-    /// What the files of the thread say.
-    pub(super) fn found(&self) -> Result<Found, NoVerdict> {
-        let parts = rollout_read::lineage(&self.thread, &*self.files).map_err(refused)?;
+    /// What the files of a thread say.
+    pub(super) fn found(&self, thread: &str) -> Result<Found, Unreadable> {
+        let parts = rollout_read::lineage(thread, &*self.files, &self.profile)?;
         let policy = self.settings.truncation();
-        rollout_read::read_files(&parts, BLOCK_BYTES, &self.profile, policy)
-            .map(|reading| reading.found)
-            .map_err(refused)
+        let reading = rollout_read::read_thread(thread, &parts, &self.profile, policy)?;
+        Ok(reading.found)
     }
 
     /// What the first lines say under the session record of the thread.
@@ -43,16 +42,15 @@ impl Run<'_> {
     }
 
     fn newest_meta(&self) -> Option<Value> {
-        let text = self.files.text();
-        text.lines()
-            .find_map(|line| serde_json::from_str(line).ok())
+        self.files.records(&self.profile).into_iter().next()
     }
 
     /// Lines of the thread, oldest first, as its files hold them.
     fn lines(&self) -> Result<Vec<Line>, NoVerdict> {
-        let parts = rollout_read::lineage(&self.thread, &*self.files).map_err(refused)?;
+        let parts =
+            rollout_read::lineage(&self.thread, &*self.files, &self.profile).map_err(refused)?;
         let mut lines = Vec::new();
-        rollout_read::each_line(&parts, &mut |place, record| {
+        rollout_read::each_line(&parts, &self.profile, &mut |place, record| {
             lines.push(Line {
                 text: record.to_string(),
                 record: record.clone(),

@@ -1,6 +1,7 @@
 //! The recorded cases "rollout → next request" on the engine: a rollout is read as the binary of
 //! its version reads it.
 
+mod damage;
 mod short_forms;
 
 use engine::change::Change;
@@ -99,7 +100,7 @@ async fn template(case: &Case) -> Template {
     let plan = plan(&case.recorded_by, false);
     let mut run = prepared(&case.recorded_by, &case.recorded, &plan);
     run.step(&plan.steps[0]).await.expect("the first turn");
-    Template::of(&run.files.lines())
+    Template::of(&run.files.records(&run.profile))
 }
 
 /// The first request behind the resume: its input, and the number of its window.
@@ -109,7 +110,7 @@ async fn resumed(case: &Case, lines: &[Value]) -> Result<(Vec<Value>, u64), Unre
     run.files.open();
     let (profile, settings) = (run.profile.clone(), run.settings.clone());
     let found = rollout_read::read(lines, &profile, settings.truncation())?;
-    let mut session = Session::resume(profile, settings, run.ports(), found, &[]);
+    let mut session = Session::resume(profile, settings, run.ports(), found, &[])?;
     session.update_settings(in_force(&case.resumed, &plan));
     run.install(session);
     run.step(&plan.steps[1]).await.expect("the turn");
@@ -132,7 +133,7 @@ async fn resumed(case: &Case, lines: &[Value]) -> Result<(Vec<Value>, u64), Unre
 
 /// What differs from the case.
 async fn difference(case: &Case) -> Option<String> {
-    let template = template(case).await;
+    let template = Box::pin(template(case)).await;
     let found = Box::pin(resumed(case, &template.lines(case))).await;
     let (expected, input) = match (&case.expected, &found) {
         (Err(error), Err(why)) if error.contains(&why.to_string()) => return None,

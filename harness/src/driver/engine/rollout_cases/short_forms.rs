@@ -88,7 +88,8 @@ pub(super) fn load() -> Vec<Case> {
     cases
 }
 
-fn case(entry: &Value, version: &str) -> Case {
+/// The case of an entry for a version.
+pub(super) fn case(entry: &Value, version: &str) -> Case {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let setting = |value: &Value| Setting {
         sandbox: text(&value["sandbox"]),
@@ -118,7 +119,7 @@ fn message(role: &str, text: &str) -> Value {
 }
 
 /// An input with `<PREFIX>` written out.
-fn input(short: &Value) -> Vec<Value> {
+pub(super) fn input(short: &Value) -> Vec<Value> {
     let mut input = Vec::new();
     for item in short.as_array().expect("an input") {
         if item == "<PREFIX>" {
@@ -172,6 +173,11 @@ impl Template {
             turn_context,
             settings: settings.map(|line| line["payload"].clone()),
         }
+    }
+
+    /// Id of the thread.
+    pub(super) fn thread(&self) -> &str {
+        self.meta["id"].as_str().expect("a thread")
     }
 
     /// The lines of a case.

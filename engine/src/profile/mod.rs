@@ -4,6 +4,8 @@
 //! [`Profile::of`], and a field only where it behaves in a new way. Each field names the facts it
 //! was seen in (`facts/compaction.md` §1 row numbers, `facts/appserver.md`).
 
+pub mod faults;
+
 /// A version family the engine is faithful to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
@@ -193,6 +195,25 @@ pub struct Profile {
     pub lite_namespace: bool,
     /// Namespaces with deferred tools are named in the initial context.
     pub names_deferred_tools: bool,
+    /// A line that was left open in the rollout is ended before the next record; otherwise that
+    /// record is glued to it (`rollout.damage.open_end`).
+    pub ends_open_lines: bool,
+    /// A rollout with a line that is not UTF-8 is refused; later that line is lost.
+    pub refuses_invalid_utf8: bool,
+    /// Ordinals are read: one that is no number loses its line, and the last record has to have one.
+    pub reads_ordinals: bool,
+    /// A rollout whose last record has no ordinal is refused (0.164+).
+    pub needs_last_ordinal: bool,
+    /// A rollout that names another thread than its file is refused (0.164+).
+    pub checks_thread_id: bool,
+    /// A rollout that does not begin with its metadata is refused.
+    pub needs_meta_first: bool,
+    /// A byte order mark at the start is part of the first line, which so is none.
+    pub reads_byte_order_mark: bool,
+    /// Records that stand on one line, or behind the rest of a torn one, are lost with it.
+    pub loses_glued_records: bool,
+    /// Nothing is said of lines that are left out.
+    pub skips_silently: bool,
 }
 
 impl Profile {
@@ -281,6 +302,15 @@ impl Profile {
             keeps_min_items: false,
             lite_namespace: false,
             names_deferred_tools: false,
+            ends_open_lines: false,
+            refuses_invalid_utf8: true,
+            reads_ordinals: false,
+            needs_last_ordinal: false,
+            checks_thread_id: false,
+            needs_meta_first: true,
+            reads_byte_order_mark: true,
+            loses_glued_records: true,
+            skips_silently: true,
         }
     }
 
@@ -340,6 +370,11 @@ impl Profile {
             environment_dates: false,
             keeps_min_items: true,
             lite_namespace: true,
+            ends_open_lines: true,
+            refuses_invalid_utf8: false,
+            checks_thread_id: true,
+            reads_ordinals: true,
+            needs_last_ordinal: true,
             ..Self::v144()
         }
     }
