@@ -7,7 +7,7 @@
 //!                                   Task (input, responses, context, end)
 //!                                    │ settings · tools · items · redact
 //!                                    ▼
-//!                                   steps::Steps ─► scenario::write::yaml ─► secrets::secrets
+//!                                   steps::Steps ─► scenario::write ─► secrets::secrets
 //! ```
 //!
 //! Nothing recorded is ever executed. What no step carries is listed with its place and is never
@@ -39,7 +39,9 @@ use steps::Steps;
 use tools::Tools;
 
 use crate::rollout_file::Place;
-use crate::scenario::{SCENARIO_BYTES_MAX, load_bytes, write};
+use crate::scenario::plain::Tree;
+use crate::scenario::write::write_with_comments;
+use crate::scenario::{SCENARIO_BYTES_MAX, load_bytes};
 
 /// Which part of a thread is played again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -193,7 +195,8 @@ pub fn import(path: &Path, mode: Mode, texts: &Texts) -> Result<Imported, Import
         tools: &tools,
         texts,
     };
-    let yaml = write::yaml(&head.comments(&left_out), &head.scenario(steps));
+    let tree = Tree::from(&Value::Object(head.scenario(steps)));
+    let yaml = write_with_comments(&head.comments(&left_out), &tree);
     checked(&yaml, first.place)?;
     Ok(Imported { yaml, left_out })
 }
