@@ -29,6 +29,7 @@ mod images;
 pub mod items;
 mod permissions;
 mod plan_limit;
+pub mod planted;
 pub mod ports;
 pub mod profile;
 pub mod request;

@@ -4,6 +4,8 @@
 //! [`Profile::of`], and a field only where it behaves in a new way. Each field names the facts it
 //! was seen in (`facts/compaction.md` §1 row numbers, `facts/appserver.md`).
 
+use crate::planted::Planted;
+
 /// A version family the engine is faithful to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
@@ -189,6 +191,8 @@ pub struct Profile {
     pub lite_namespace: bool,
     /// Namespaces with deferred tools are named in the initial context.
     pub names_deferred_tools: bool,
+    /// A fault that a test gave it.
+    pub planted: Option<Planted>,
 }
 
 impl Profile {
@@ -275,6 +279,7 @@ impl Profile {
             keeps_min_items: false,
             lite_namespace: false,
             names_deferred_tools: false,
+            planted: None,
         }
     }
 

@@ -11,6 +11,7 @@ mod replays;
 #[cfg(test)]
 mod rollout_cases;
 mod sampling;
+mod stall;
 
 use std::rc::Rc;
 
@@ -27,6 +28,7 @@ use self::ports::{Attached, Counter, Files, Provider, Seen, VirtualClock};
 use super::script::{answer, scripted};
 use super::{Driver, NoVerdict, Outcome};
 use crate::driver::codex::{INSTALLATION_ID, WORKSPACE_PATH_BYTES, slug};
+use crate::golden::versions::{PLANTED, planted};
 use crate::recording::{Exchange, Finding, Places, Recording};
 use crate::scenario::plan::{
     ConfigSpec, Ends, ModelSpec, Overrides, Plan, PlanStep, ResumeStep, StepAction, TruncationMode,
@@ -55,28 +57,26 @@ pub struct EngineDriver {
 }
 
 impl EngineDriver {
-    /// A driver of the family `0.144`, `0.164` or `0.171`; `None` for another name.
-    pub fn new(family: &str) -> Option<Self> {
+    /// A driver of the family `0.144`, `0.164` or `0.171`, maybe with `+planted:NAME`; `None` for
+    /// another name.
+    pub fn new(name: &str) -> Option<Self> {
+        let (family, fault) = match name.split_once(PLANTED) {
+            Some((family, fault)) => (family, Some(planted(fault).ok()?)),
+            None => (name, None),
+        };
         let version = match family {
             "0.144" => Version::V144,
             "0.164" => Version::V164,
             "0.171" => Version::V171,
             _ => return None,
         };
-        Some(Self::with_profile(Profile::of(version)))
-    }
-
-    /// A driver of any behaviour, to plant faults.
-    pub fn with_profile(profile: Profile) -> Self {
-        let family = match profile.version {
-            Version::V144 => "0.144",
-            Version::V164 => "0.164",
-            Version::V171 => "0.171",
-        };
-        Self {
-            subject: format!("engine@{family}"),
-            profile,
-        }
+        Some(Self {
+            subject: format!("engine@{name}"),
+            profile: Profile {
+                planted: fault,
+                ..Profile::of(version)
+            },
+        })
     }
 
     /// The release that the family was recorded from.
@@ -96,9 +96,25 @@ impl Driver for EngineDriver {
         supported(plan)?;
         let mut run = Run::new(self.profile.clone(), plan);
         for step in &plan.steps {
-            run.step(step).await?;
+            let played = stall::run(run.step(step)).await;
+            let Some(result) = played else {
+                run.findings.push(waits(step));
+                break;
+            };
+            result?;
         }
         Ok(run.finish())
+    }
+}
+
+/// A step that never ends; no step behind it is played.
+fn waits(step: &PlanStep) -> Finding {
+    Finding {
+        id: "step.waits".to_owned(),
+        message: format!(
+            "step {}: the engine waits for what nothing will give it",
+            step.number
+        ),
     }
 }
 
