@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use harness::cli::context::Context;
 use harness::cli::{
     Exit, bless, calibrate, check, diff, doctor, fuzz_history, import, lint, list, new, perturb,
-    review, schema, show, shrink,
+    record, review, schema, show, shrink,
 };
 
 #[global_allocator]
@@ -55,6 +55,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Makes a scenario as small as it can be while it still shows something.
     Shrink(shrink::ShrinkArgs),
+    /// Runs a scenario on one subject and writes its rollout files.
+    Record(record::RecordArgs),
     /// Makes a scenario that reproduces a recorded rollout.
     Import(import::ImportArgs),
 }
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => return finish(&calibrate::run(args)),
         Command::Doctor(args) => return finish(&doctor::run(args)),
         Command::Shrink(args) => return finish(&shrink::run(args)),
+        Command::Record(args) => return finish(&record::run(args)),
         Command::Import(args) => return finish(&import::run(args)),
         Command::Check(_)
         | Command::Diff(_)
@@ -95,7 +98,8 @@ fn main() -> ExitCode {
             | Command::Calibrate(_)
             | Command::Doctor(_)
             | Command::Import(_)
-            | Command::Shrink(_) => Exit::OK,
+            | Command::Shrink(_)
+            | Command::Record(_) => Exit::OK,
         },
     };
     finish(&exit)

@@ -8,6 +8,7 @@ mod bench_shrink;
 mod ci;
 mod mutants;
 mod run;
+mod transcripts;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,8 @@ cargo xtask <task>
                          with ratios to an earlier FILE
   bench shrink           what is left of a scenario of sixty steps for each planted fault, and how long
                          that takes
+  record-transcripts     records threads of the real binaries with their own tools, for the tests of
+                         `import` (by hand: ids and times are new each time)
   mutants --sample N --seed S [--only PART]
                          changes the engine's history, compaction and token code N times and says
                          which change no scenario and no test notices (by hand; N builds of about
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
                 ExitCode::from(2)
             }
         }
+        ["record-transcripts"] => transcripts::record(),
         ["bench", "shrink"] => bench_shrink::run(),
         ["bench", "suite", rest @ ..] => {
             if let Some((json, against)) = bench_files(rest) {

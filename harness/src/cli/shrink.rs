@@ -109,7 +109,7 @@ fn condition(args: &ShrinkArgs) -> Result<While, Exit> {
 }
 
 /// A file that is there, or a scenario of the suite.
-fn find(name: &str) -> Result<Loaded, Exit> {
+pub(super) fn find(name: &str) -> Result<Loaded, Exit> {
     let path = Path::new(name);
     let is_yaml = path
         .extension()

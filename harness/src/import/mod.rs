@@ -15,6 +15,8 @@
 
 mod compactions;
 mod items;
+#[cfg(test)]
+mod random;
 mod read;
 pub mod redact;
 mod replies;
@@ -229,6 +231,24 @@ fn supplied_until(mode: Mode, parts: &mut Vec<Part>) -> Option<Vec<Value>> {
         .iter()
         .rposition(cannot)
         .filter(|_| mode == Mode::Supplied)?;
+    // What fills the window of a turn that compacts at once is the usage before it, and a supplied
+    // history has none: such a turn is supplied as well.
+    let full = parts[last + 1..]
+        .iter()
+        .take_while(|part| match part {
+            Part::Between(_) => true,
+            Part::Task(task, _) => task.responses.first().is_some_and(|first| {
+                let compaction = first.compaction.as_ref();
+                compaction.is_some_and(|made| made.phase == Some("pre_turn"))
+            }),
+        })
+        .filter(|part| matches!(part, Part::Task(..)))
+        .count();
+    let last = (last + 1..parts.len())
+        .filter(|at| matches!(parts[*at], Part::Task(..)))
+        .take(full)
+        .last()
+        .unwrap_or(last);
     let mut history = Vec::new();
     for part in parts.drain(..=last) {
         let (Part::Between(entries) | Part::Task(_, entries)) = part;
