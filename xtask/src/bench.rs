@@ -39,21 +39,7 @@ pub(crate) fn suite(json: Option<&str>, against: Option<&str>) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let build = [
-        "build",
-        "--release",
-        "-q",
-        "-p",
-        "harness",
-        "--bin",
-        "turnproof",
-    ];
-    say!("$ cargo {}", build.join(" "));
-    let status = Command::new("cargo")
-        .args(build)
-        .current_dir(root())
-        .status();
-    if !status.is_ok_and(|status| status.success()) {
+    if !build_release() {
         return ExitCode::FAILURE;
     }
     let newest = crate::PINNED[crate::PINNED.len() - 1];
@@ -79,6 +65,25 @@ pub(crate) fn suite(json: Option<&str>, against: Option<&str>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Builds the program that is timed; whether that worked.
+pub(crate) fn build_release() -> bool {
+    let build = [
+        "build",
+        "--release",
+        "-q",
+        "-p",
+        "harness",
+        "--bin",
+        "turnproof",
+    ];
+    say!("$ cargo {}", build.join(" "));
+    let status = Command::new("cargo")
+        .args(build)
+        .current_dir(root())
+        .status();
+    status.is_ok_and(|status| status.success())
 }
 
 fn read(path: &str) -> Result<Vec<Timing>, String> {

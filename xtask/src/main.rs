@@ -4,9 +4,11 @@
 //! so that a person can run it alone, and counts what they report.
 
 mod bench;
+mod bench_shrink;
 mod ci;
 mod mutants;
 mod run;
+mod transcripts;
 
 use std::process::ExitCode;
 
@@ -23,6 +25,10 @@ cargo xtask <task>
   bench suite [--json FILE] [--against FILE]
                          how long the suite takes on the engine's profiles and on one real version,
                          with ratios to an earlier FILE
+  bench shrink           what is left of a scenario of sixty steps for each planted fault, and how long
+                         that takes
+  record-transcripts     records threads of the real binaries with their own tools, for the tests of
+                         `import` (by hand: ids and times are new each time)
   mutants --sample N --seed S [--only PART]
                          changes the engine's history, compaction and token code N times and says
                          which change no scenario and no test notices (by hand; N builds of about
@@ -56,6 +62,8 @@ fn main() -> ExitCode {
                 ExitCode::from(2)
             }
         }
+        ["record-transcripts"] => transcripts::record(),
+        ["bench", "shrink"] => bench_shrink::run(),
         ["bench", "suite", rest @ ..] => {
             if let Some((json, against)) = bench_files(rest) {
                 bench::suite(json, against)

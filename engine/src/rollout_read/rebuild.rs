@@ -9,6 +9,7 @@ use crate::compaction::replacement::kept_user_texts;
 use crate::history::{History, admit};
 use crate::images;
 use crate::items::{self, Item};
+use crate::planted::Planted;
 use crate::profile::Profile;
 use crate::settings::Truncation;
 
@@ -75,8 +76,16 @@ pub(super) fn replay(
         summarised_anew: false,
         uncounted: false,
     };
-    let installed = start.installed.map(|index| &records[index]);
-    for record in installed.into_iter().chain(&records[start.from..]) {
+    let adds = profile.plants(Planted::CheckpointAdded);
+    let installed = start.installed.filter(|_| !adds);
+    let installed = installed.map(|index| &records[index]);
+    let mut from = start.from;
+    if installed.is_some() && profile.plants(Planted::SuffixForgotten) {
+        from = records.len();
+    } else if adds {
+        from = 0;
+    }
+    for record in installed.into_iter().chain(&records[from..]) {
         match record {
             Record::Item(item) => {
                 let mut item = Item::clone(item);
@@ -106,7 +115,7 @@ pub(super) fn replay(
 
 impl Rebuilt {
     fn install(&mut self, checkpoint: &Checkpoint<'_>, profile: &Profile) {
-        let kept = if let Some(replacement) = &checkpoint.replacement {
+        let mut kept = if let Some(replacement) = &checkpoint.replacement {
             let mut kept = replacement.clone();
             for item in &mut kept {
                 images::prepare(item);
@@ -123,6 +132,9 @@ impl Rebuilt {
             kept.push(items::message("user", None, vec![part]));
             kept
         };
+        if profile.plants(Planted::CheckpointAdded) {
+            kept.splice(0..0, self.history.items().iter().cloned());
+        }
         self.history = History::new(kept);
         self.uncounted = true;
     }
