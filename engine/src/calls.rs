@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::events::Event;
 use crate::items::{self, Item};
+use crate::planted::Planted;
 use crate::ports::{ToolCall, ToolOutcome};
 use crate::session::Session;
 use crate::token_budget::{CONTEXT_REMAINING, NEW_CONTEXT, NEW_CONTEXT_OUTPUT};
@@ -204,7 +205,12 @@ impl Session {
             }
         }
         let interrupted = inbox.is_interrupted();
-        for index in 0..calls.pending.len() {
+        for place in 0..calls.pending.len() {
+            let index = if self.profile.plants(Planted::OutputsReversed) {
+                calls.pending.len() - 1 - place
+            } else {
+                place
+            };
             if !calls.pending[index].done {
                 self.cancel_call(turn, &mut calls.pending[index]);
             }
@@ -236,6 +242,9 @@ impl Session {
         if self.profile.output_limit_override && call.kind != "tool_search_output" {
             let tokens = truncate::override_tokens(self.settings.truncation());
             item.meta.fallback_token_limit = Some(tokens);
+        }
+        if self.profile.plants(Planted::OutputTwice) {
+            self.commit(item.clone());
         }
         self.commit(item);
     }

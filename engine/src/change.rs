@@ -4,6 +4,7 @@
 use crate::context;
 use crate::context_diff::{self, Told};
 use crate::permissions;
+use crate::planted::Planted;
 use crate::session::{Baseline, Session};
 use crate::settings::{Model, Settings, service_tier};
 
@@ -135,6 +136,9 @@ impl Session {
     /// Tells the model its context: whole without a baseline, else what changed.
     pub(crate) fn tell_context(&mut self, turn: &str) {
         let mut items = Vec::new();
+        if self.profile.plants(Planted::ContextTwice) {
+            self.baseline = None;
+        }
         match &self.baseline {
             None => {
                 items.extend(context::lite_items(&self.settings, &self.profile));

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::context::{self, Fragment};
 use crate::history::History;
 use crate::items::Item;
+use crate::planted::Planted;
 use crate::profile::Profile;
 use crate::session::Baseline;
 use crate::settings::{Model, Settings};
@@ -32,6 +33,9 @@ pub(crate) struct Told<'a> {
 /// Messages of what differs. A new model is announced in a message of its own where it does not
 /// repeat the permissions.
 pub(crate) fn diff(told: Told<'_>, now: &Settings, profile: &Profile) -> Vec<Item> {
+    if profile.plants(Planted::ChangeUntold) {
+        return Vec::new();
+    }
     let switch = told.switched.map(context::model_switch_fragment);
     let permissions = permissions(told, now, profile);
     let document = document(told, now);

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::images;
 use crate::items::{Item, output};
+use crate::planted::Planted;
 use crate::profile::{Profile, UncoveredFrom};
 use crate::settings::{Model, Truncation};
 use crate::tokens::estimate;
@@ -97,7 +98,7 @@ impl History {
     /// The items as a model sees them: each call with an output, no output without its call.
     pub fn for_prompt(&self, model: &Model, profile: &Profile) -> Vec<Item> {
         let sight = Sight::of(model, profile);
-        let mut prompt = pair(&self.items);
+        let mut prompt = pair(&self.items, profile);
         for item in &mut prompt {
             sight.adapt(item);
         }
@@ -133,7 +134,8 @@ pub(crate) fn cut_output(item: &mut Item, policy: Truncation, profile: &Profile)
     if !matches!(
         item.kind(),
         "function_call_output" | "custom_tool_call_output"
-    ) {
+    ) || profile.plants(Planted::OutputUncut)
+    {
         return;
     }
     let own = item
@@ -160,7 +162,7 @@ fn output_kind(call: &str) -> Option<&'static str> {
 }
 
 /// Pairs by set membership of call ids per kind of output; nothing is moved (history.md §1).
-fn pair(items: &[Item]) -> Vec<Item> {
+fn pair(items: &[Item], profile: &Profile) -> Vec<Item> {
     let mut called = BTreeSet::new();
     let mut answered = BTreeSet::new();
     for item in items {
@@ -171,18 +173,32 @@ fn pair(items: &[Item]) -> Vec<Item> {
         };
     }
     let mut prompt = Vec::with_capacity(items.len());
+    let mut behind = Vec::new();
+    let (keeps_lone, leaves_open) = (
+        profile.plants(Planted::LoneOutputKept),
+        profile.plants(Planted::CallLeftOpen),
+    );
     for item in items {
         let id = item.call_id();
-        if needs_its_call(item) && !id.is_some_and(|id| called.contains(&(item.kind(), id))) {
+        let is_lone =
+            needs_its_call(item) && !id.is_some_and(|id| called.contains(&(item.kind(), id)));
+        if is_lone && !keeps_lone {
             continue;
         }
         prompt.push(item.clone());
         if let (Some(kind), Some(id)) = (output_kind(item.kind()), id)
             && !answered.contains(&(kind, id))
+            && !leaves_open
         {
-            prompt.push(synthesised(item, kind, id));
+            let place = if profile.plants(Planted::OutputAtEnd) {
+                &mut behind
+            } else {
+                &mut prompt
+            };
+            place.push(synthesised(item, kind, id));
         }
     }
+    prompt.append(&mut behind);
     prompt
 }
 
@@ -238,7 +254,7 @@ impl Sight {
     fn of(model: &Model, profile: &Profile) -> Self {
         let takes = |kind: &str| model.input_modalities.iter().any(|name| name == kind);
         Self {
-            images: takes("image"),
+            images: takes("image") || profile.plants(Planted::ImagesToBlind),
             audio: takes("audio"),
             original: model.image_detail_original || !profile.lowers_original_detail,
         }

@@ -31,6 +31,7 @@ pub mod images;
 pub mod items;
 mod permissions;
 mod plan_limit;
+pub mod planted;
 pub mod ports;
 pub mod profile;
 pub mod recorder;

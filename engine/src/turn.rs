@@ -10,6 +10,7 @@ use crate::calls::Calls;
 use crate::error::{Failure, FailureKind};
 use crate::events::Event;
 use crate::items::Item;
+use crate::planted::Planted;
 use crate::ports::{EventStream, StreamStep};
 use crate::request::{self, Addresses, Purpose};
 use crate::rollout::{self, TurnTimes};
@@ -59,6 +60,11 @@ impl Session {
         let span = info_span!("turn", turn = %turn.id, profile = self.profile.release);
         let result = self.turn_body(&mut turn, input).instrument(span).await;
         self.remarks = Remarks::default();
+        let interrupted =
+            matches!(&result, Err(failure) if failure.kind == FailureKind::Interrupted);
+        if interrupted && self.profile.plants(Planted::WaitsForEver) {
+            std::future::pending::<()>().await;
+        }
         self.end_turn(&turn, result)
     }
 
@@ -141,10 +147,15 @@ impl Session {
             let sampled = self.sample(turn).instrument(span).await?;
             self.check_budget()?;
             let follow_up = sampled.needs_follow_up || self.inbox.has_steer();
-            let window_ends = self.window_ends(turn);
+            let window_ends =
+                self.window_ends(turn) && !self.profile.plants(Planted::MidTurnSkipped);
             if follow_up && window_ends {
                 if instant {
                     input = self.take_input();
+                }
+                if self.profile.plants(Planted::SteerLost) {
+                    self.take_input();
+                    input.clear();
                 }
                 self.compact_mid_turn(turn).await?;
                 if self.profile.start_hooks_in_turn && !self.start_hooks(turn) {
@@ -187,7 +198,8 @@ impl Session {
                     {
                         self.guide_after_content_filter(turn);
                     }
-                    let again = failure.repeats_stream();
+                    let again =
+                        failure.repeats_stream() && !self.profile.plants(Planted::RetryForgotten);
                     if again && attempt < self.settings.stream_max_retries {
                         attempt += 1;
                         self.reconnect(attempt, &failure);
@@ -456,6 +468,9 @@ impl Session {
     }
 
     fn record_aborted(&mut self, turn: &Turn) {
+        if self.profile.plants(Planted::AbortUntold) {
+            return;
+        }
         self.record_note(turn, "user", "generic.turn_aborted", texts::TURN_ABORTED);
     }
 }

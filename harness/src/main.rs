@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use harness::cli::context::Context;
 use harness::cli::{
     Exit, bench_resume, bless, calibrate, check, crash, diff, doctor, fuzz_history, import, lint,
-    list, new, perturb, review, schema, show, shrink,
+    list, new, perturb, record, review, schema, show, shrink,
 };
 
 #[global_allocator]
@@ -57,6 +57,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Makes a scenario as small as it can be while it still shows something.
     Shrink(shrink::ShrinkArgs),
+    /// Runs a scenario on one subject and writes its rollout files.
+    Record(record::RecordArgs),
     /// Makes a scenario that reproduces a recorded rollout.
     Import(import::ImportArgs),
     /// Measures the resume of a long rollout, for `cargo xtask bench resume`.
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => return calibrate::run(args).finish(),
         Command::Doctor(args) => return doctor::run(args).finish(),
         Command::Shrink(args) => return shrink::run(args).finish(),
+        Command::Record(args) => return record::run(args).finish(),
         Command::Import(args) => return import::run(args).finish(),
         Command::BenchResume(args) => return bench_resume::run(args).finish(),
         Command::Check(_)
@@ -104,7 +107,8 @@ fn main() -> ExitCode {
             | Command::Doctor(_)
             | Command::Import(_)
             | Command::BenchResume(_)
-            | Command::Shrink(_) => Exit::OK,
+            | Command::Shrink(_)
+            | Command::Record(_) => Exit::OK,
         },
     };
     exit.finish()

@@ -30,6 +30,7 @@ fn rollout(last: &str) -> String {
         (
             "session_meta",
             json!({"id": "0199a213-81c0-7800-8aa1-bbab2a035a53", "cwd": "/w",
+                "timestamp": "2026-01-01T00:00:00Z", "originator": "test",
                 "cli_version": "0.171.0", "history_mode": "paginated",
                 "base_instructions": {"text": "Be brief."}}),
         ),

@@ -107,3 +107,46 @@ fn a_command_decides_as_well() {
         text(&unseen.stderr)
     );
 }
+
+/// A scenario of sixty steps, and the faults that `cargo xtask bench shrink` plants.
+const LONG_DAY: &str = "harness/tests/data/shrink/long_day.yaml";
+const FAULTS: &str = include_str!("data/shrink/faults.txt");
+
+/// One fault of each kind; the bench looks at all.
+#[test]
+fn a_planted_fault_is_left_in_few_steps() {
+    for (fault, steps) in [
+        ("call_left_open", "steps 60 → 2"),
+        ("steer_lost", "steps 60 → 1"),
+        ("model_forgotten", "steps 60 → 4"),
+        // The wait ends at a bound, and the search goes on.
+        ("waits_for_ever", "steps 60 → 2"),
+    ] {
+        assert!(FAULTS.lines().any(|listed| listed == fault), "{fault}");
+        let folder = tempfile::tempdir().expect("a folder");
+        let out = folder.path().join("small.yaml");
+        let path = out.to_str().expect("UTF-8");
+        let condition = format!("differs:engine@0.171,engine@0.171+planted:{fault}");
+        let output = shrink(&[LONG_DAY, "--while", &condition, "-o", path]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{fault}: {said}");
+        assert!(said.contains(steps), "{fault}: {said}");
+        assert!(said.contains("; 1-minimal"), "{fault}: {said}");
+        let lint = Command::new(env!("CARGO_BIN_EXE_turnproof"))
+            .args(["lint", path])
+            .output()
+            .expect("it runs");
+        let found = text(&lint.stdout);
+        assert!(lint.status.success(), "{fault}: {found}");
+    }
+}
+
+#[test]
+fn a_wait_without_end_is_a_finding() {
+    let waits = "engine@0.171+planted:waits_for_ever";
+    let condition = ["--while", "check:step.waits", "--subject", waits];
+    let output = shrink(&[&[LONG_DAY][..], &condition].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let yaml = text(&output.stdout);
+    assert!(yaml.contains("interrupt"), "{yaml}");
+}

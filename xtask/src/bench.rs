@@ -39,7 +39,7 @@ pub(crate) fn suite(json: Option<&str>, against: Option<&str>) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if !build() {
+    if !build_release() {
         return ExitCode::FAILURE;
     }
     let newest = crate::PINNED[crate::PINNED.len() - 1];
@@ -67,8 +67,8 @@ pub(crate) fn suite(json: Option<&str>, against: Option<&str>) -> ExitCode {
     }
 }
 
-/// Builds what is measured; false if that failed.
-pub(crate) fn build() -> bool {
+/// Builds the program that is timed; whether that worked.
+pub(crate) fn build_release() -> bool {
     let build = [
         "build",
         "--release",

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 
 use serde::Deserialize;
 
-use crate::bench::build;
+use crate::bench::build_release;
 use crate::run::{root, say};
 
 /// How much faster our reader should be.
@@ -32,7 +32,7 @@ struct Measured {
 
 /// Builds, runs and prints; `json` is written.
 pub(crate) fn run(json: Option<&str>) -> ExitCode {
-    if !build() {
+    if !build_release() {
         return ExitCode::FAILURE;
     }
     let newest = crate::PINNED[crate::PINNED.len() - 1];

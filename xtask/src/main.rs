@@ -5,9 +5,11 @@
 
 mod bench;
 mod bench_resume;
+mod bench_shrink;
 mod ci;
 mod mutants;
 mod run;
+mod transcripts;
 
 use std::process::ExitCode;
 
@@ -27,6 +29,10 @@ cargo xtask <task>
   bench resume [--json FILE]
                          how long the resume of a rollout of 1 GiB takes whose newest checkpoint
                          stands in its last megabyte: our reader against the newest real version
+  bench shrink           what is left of a scenario of sixty steps for each planted fault, and how long
+                         that takes
+  record-transcripts     records threads of the real binaries with their own tools, for the tests of
+                         `import` (by hand: ids and times are new each time)
   mutants --sample N --seed S [--only PART]
                          changes the engine's history, compaction and token code N times and says
                          which change no scenario and no test notices (by hand; N builds of about
@@ -60,6 +66,8 @@ fn main() -> ExitCode {
                 ExitCode::from(2)
             }
         }
+        ["record-transcripts"] => transcripts::record(),
+        ["bench", "shrink"] => bench_shrink::run(),
         ["bench", "suite", rest @ ..] => {
             if let Some((json, against)) = bench_files(rest) {
                 bench::suite(json, against)

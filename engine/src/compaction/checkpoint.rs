@@ -7,6 +7,7 @@ use crate::client_context::is_client_context;
 use crate::context;
 use crate::history::History;
 use crate::items::{self, Item};
+use crate::planted::Planted;
 use crate::rollout::{self, TokenInfo};
 use crate::session::{Baseline, Session, Window};
 use crate::token_budget::Said;
@@ -25,11 +26,13 @@ impl Session {
         } = replacement;
         let previous = std::mem::replace(&mut self.window.id, self.ports.ids.uuid());
         self.window.previous = Some(previous.clone());
-        self.window.number = self.window.number.saturating_add(1);
+        if !self.profile.plants(Planted::WindowStuck) {
+            self.window.number = self.window.number.saturating_add(1);
+        }
         self.said = Said::default();
         self.budget_use.begin_window();
         self.new_window_wished = false;
-        if inject {
+        if inject && !self.profile.plants(Planted::ContextLost) {
             let at = context_place(&kept);
             let mut full = context::full(
                 &self.settings,
@@ -54,7 +57,12 @@ impl Session {
                 item.meta.opaque = true;
                 item.meta.model_hash = model_hash;
             }
-            kept.push(item);
+            let place = if self.profile.plants(Planted::SummaryFirst) {
+                0
+            } else {
+                kept.len()
+            };
+            kept.insert(place, item);
         }
         if let Some(newest) = kept.last_mut() {
             newest.meta.mcp_attribution = true;
@@ -65,7 +73,9 @@ impl Session {
         }
         self.history = History::new(kept);
         let checkpoint = self.checkpoint(turn, response_id.as_deref(), &message, &previous);
-        self.recorder.line("compacted", checkpoint, None);
+        if !self.profile.plants(Planted::CheckpointUnwritten) {
+            self.recorder.line("compacted", checkpoint, None);
+        }
         self.after_checkpoint(turn, inject);
         self.recompute();
     }

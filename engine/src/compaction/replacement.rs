@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::client_context::keeps_for_client;
 use crate::context;
 use crate::items::Item;
+use crate::planted::Planted;
 use crate::profile::Profile;
 use crate::session::Session;
 use crate::tokens::image_tokens;
@@ -46,7 +47,12 @@ pub(crate) fn kept_user_texts(history: &[Item], profile: &Profile) -> Vec<Item> 
             left = 0;
         }
     }
-    kept.reverse();
+    if kept.len() > 1 && profile.plants(Planted::OldestTextLost) {
+        kept.pop();
+    }
+    if !profile.plants(Planted::KeptReversed) {
+        kept.reverse();
+    }
     kept
 }
 
@@ -73,6 +79,9 @@ fn cut_message(item: &mut Item, cut: &[String; 3], profile: &Profile) {
 }
 
 fn without_images(item: &Item, profile: &Profile) -> Item {
+    if profile.plants(Planted::ImagesKept) {
+        return item.clone();
+    }
     let texts = item.texts();
     let parts = item.payload["content"].as_array().map_or(0, Vec::len);
     if texts.len() == parts && (texts.len() == 1 || !profile.joins_kept_parts) {
@@ -102,6 +111,9 @@ impl Session {
     /// User messages and hook prompts that a remote compaction keeps, oldest first: cut part by
     /// part, images in place (compaction.md §6.4).
     pub(super) fn kept_user_items(&self) -> Vec<Item> {
+        if self.profile.plants(Planted::RemoteTextsLost) {
+            return Vec::new();
+        }
         let mut left = KEPT_REMOTE_TOKENS;
         let mut kept = Vec::new();
         let items = self.history.items().iter().rev();

@@ -1,5 +1,6 @@
 //! When a compaction is due, and with which model.
 
+use crate::planted::Planted;
 use crate::session::Session;
 use crate::settings::{Model, Scope};
 
@@ -14,7 +15,8 @@ pub(crate) struct Switch {
 impl Session {
     /// Whether the context has reached its limit (compaction.md §2.1).
     pub fn over_limit(&self) -> bool {
-        self.tokens_left().is_some_and(|left| left <= 0)
+        let limit = i64::from(self.profile.plants(Planted::LimitPassed));
+        self.tokens_left().is_some_and(|left| left + limit <= 0)
     }
 
     /// Tokens up to the nearest limit, negative above it; `None` where nothing limits the context.
@@ -48,6 +50,9 @@ impl Session {
 
     /// Whether the model of this turn makes the one before compact (compaction.md §8).
     pub(crate) fn model_switch(&self) -> Option<Switch> {
+        if self.profile.plants(Planted::SwitchIgnored) {
+            return None;
+        }
         let previous = self.previous_model.as_ref()?;
         let now = &self.settings.model;
         let hashes = (&previous.comp_hash, &now.comp_hash);

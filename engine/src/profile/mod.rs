@@ -6,6 +6,8 @@
 
 pub mod faults;
 
+use crate::planted::Planted;
+
 /// A version family the engine is faithful to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
@@ -214,6 +216,8 @@ pub struct Profile {
     pub loses_glued_records: bool,
     /// Nothing is said of lines that are left out.
     pub skips_silently: bool,
+    /// A fault that a test gave it.
+    pub planted: Option<Planted>,
 }
 
 impl Profile {
@@ -311,6 +315,7 @@ impl Profile {
             reads_byte_order_mark: true,
             loses_glued_records: true,
             skips_silently: true,
+            planted: None,
         }
     }
 

@@ -46,6 +46,7 @@ use self::records::Record;
 use self::scan::Scan;
 use crate::context;
 use crate::history::History;
+use crate::planted::Planted;
 use crate::profile::Profile;
 use crate::rollout::{ForkedFrom, TokenInfo};
 use crate::session::{Baseline, Counters, RetainedTexts, Window};
@@ -334,7 +335,11 @@ fn reading(
         let next = ordinals.last.map_or(0, |last| last.saturating_add(1));
         found.next_ordinal = Some(next);
     }
-    let (from, behind) = scan.start.replay();
+    let (mut from, mut behind) = scan.start.replay();
+    if profile.plants(Planted::CheckpointAdded) {
+        (from, behind) = (Place::default(), false);
+    }
+    let mut forgets = false;
     let mut rebuilt = Rebuilt {
         summarised_anew: scan.start.summarised_before(),
         ..Rebuilt::default()
@@ -342,7 +347,10 @@ fn reading(
     lines.from(from, &mut |place, line| {
         if !(behind && place == from)
             && let Some(record) = Record::of(line, profile)
+            && !forgets
         {
+            let installs = place == from && matches!(record, Record::Checkpoint(_));
+            forgets = installs && profile.plants(Planted::SuffixForgotten);
             rebuilt.take(record, policy, profile);
         }
         false

@@ -8,6 +8,7 @@ use crate::compaction::replacement::kept_user_texts;
 use crate::history::{History, admit};
 use crate::images;
 use crate::items::{self, Item};
+use crate::planted::Planted;
 use crate::profile::Profile;
 use crate::settings::Truncation;
 
@@ -53,7 +54,7 @@ impl Rebuilt {
     }
 
     fn install(&mut self, checkpoint: Checkpoint<'_>, profile: &Profile) {
-        let kept = if let Some(mut kept) = checkpoint.replacement {
+        let mut kept = if let Some(mut kept) = checkpoint.replacement {
             for item in &mut kept {
                 images::prepare(item);
             }
@@ -69,6 +70,9 @@ impl Rebuilt {
             kept.push(items::message("user", None, vec![part]));
             kept
         };
+        if profile.plants(Planted::CheckpointAdded) {
+            kept.splice(0..0, self.history.items().iter().cloned());
+        }
         self.history = History::new(kept);
         self.uncounted = true;
     }

@@ -25,6 +25,7 @@ use crate::events::Event;
 use crate::history::{History, admit, cut_output};
 use crate::images;
 use crate::items::{Item, Retained};
+use crate::planted::Planted;
 use crate::ports::{Inbox, Ports};
 use crate::profile::Profile;
 use crate::recorder::Recorder;
@@ -619,6 +620,9 @@ impl Session {
         let Some(usage) = usage else { return };
         let info = self.info.get_or_insert_with(TokenInfo::default);
         info.total.add(usage);
+        if self.profile.plants(Planted::UsageDoubled) {
+            info.total.add(usage);
+        }
         info.last = usage;
         // A lite model is asked for the reasoning of all turns.
         let lite = context::lite_in_history(&self.settings, &self.profile);
@@ -667,6 +671,9 @@ impl Session {
         } else {
             self.history.estimate_old_reasoning(&self.profile)
         };
+        if self.profile.plants(Planted::EstimateIgnored) {
+            return info.last.total;
+        }
         let behind = self.history.estimate_uncovered(&self.profile) + reasoning;
         info.last.total.saturating_add(behind)
     }

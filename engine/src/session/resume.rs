@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::accept::accepted;
 use super::{Refused, Session};
 use crate::events::Event;
+use crate::planted::Planted;
 use crate::ports::Ports;
 use crate::profile::Profile;
 use crate::rollout;
@@ -72,8 +73,10 @@ impl Session {
             found.window.id.clone_from(&found.first_window);
             found.window.first.clone_from(&found.first_window);
         }
+        let forgets_model = profile.plants(Planted::ModelForgotten);
         let wanted = found.given_model.as_ref().or(found.model.as_ref());
-        if let Some(model) = known.iter().find(|model| Some(&model.slug) == wanted) {
+        let given = known.iter().find(|model| Some(&model.slug) == wanted);
+        if let Some(model) = given.filter(|_| !forgets_model) {
             settings.model = model.clone();
         }
         let other_base = found.base.as_ref() != Some(&settings.model.base_instructions);
@@ -90,7 +93,9 @@ impl Session {
         session.starts = VecDeque::from(["resume"]);
         session.window = found.window;
         session.history = found.history;
-        session.info = found.info;
+        if !session.profile.plants(Planted::UsageForgotten) {
+            session.info = found.info;
+        }
         session.thread_usage = found.thread_usage;
         session.counters = found.counters;
         // A resume takes the first number for itself (`rollout.injected.resumed`).
@@ -131,7 +136,9 @@ impl Session {
         session.base_model = base_model.map(named);
         session.previous_model = found.model.map(named);
         session.told_model = found.told_model.map(named);
-        session.baseline = found.baseline;
+        if !session.profile.plants(Planted::BaselineForgotten) {
+            session.baseline = found.baseline;
+        }
         let now = rollout::thread_settings(&session.settings, &session.profile, &session.thread);
         let recorded = match found.applied {
             Some(event) if event["thread_settings"] != now["thread_settings"] => {

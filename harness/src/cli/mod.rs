@@ -17,6 +17,7 @@ pub mod list;
 pub mod new;
 pub(crate) mod out;
 pub mod perturb;
+pub mod record;
 pub mod review;
 pub mod schema;
 pub mod show;

@@ -8,10 +8,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget};
 use super::Exit;
 use super::context::Context;
 use crate::golden::versions::Arm;
+use crate::scenario::plain::Tree;
+use crate::scenario::write::write as yaml;
 use crate::scenario::{Loaded, ScenarioError, Suite, SuiteError, load_file};
 use crate::shrink::predicate::{Predicate, Sight, While};
-use crate::shrink::tree::Tree;
-use crate::shrink::{RUNS_MAX_DEFAULT, Shrunk, Size, load, shrink, yaml};
+use crate::shrink::{RUNS_MAX_DEFAULT, Shrunk, Size, load, shrink};
 
 /// Runs between two lines of progress where there is no terminal.
 const RUNS_PER_LINE: u64 = 500;
@@ -77,7 +78,7 @@ fn shrunk(args: &ShrinkArgs) -> Result<(), Exit> {
     );
     progress.bar.finish_and_clear();
     confirm(&mut predicate, &result.tree, "the result")?;
-    let text = yaml::write(&result.tree);
+    let text = yaml(&result.tree);
     match &args.out {
         None => super::out::write(format_args!("{text}")),
         Some(out) => write(out, &text, args.force)?,
@@ -108,7 +109,7 @@ fn condition(args: &ShrinkArgs) -> Result<While, Exit> {
 }
 
 /// A file that is there, or a scenario of the suite.
-fn find(name: &str) -> Result<Loaded, Exit> {
+pub(super) fn find(name: &str) -> Result<Loaded, Exit> {
     let path = Path::new(name);
     let is_yaml = path
         .extension()

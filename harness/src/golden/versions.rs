@@ -1,5 +1,7 @@
 //! The table of version families, oldest first, and the subjects that belong to them.
 
+use engine::planted::Planted;
+
 /// One version family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
@@ -58,7 +60,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Reads `engine@0.144[+fixed]`, `codex@0.144.6`.
+    /// Reads `engine@0.144[+fixed]`, `engine@0.171+planted:NAME`, `codex@0.144.6`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (arm, rest) = match text.split_once('@') {
             Some(("engine", rest)) => (Arm::Engine, rest),
@@ -71,7 +73,11 @@ impl Subject {
         };
         // No real binary has its faults mended.
         let mended = rest.strip_suffix("+fixed");
-        let wanted = mended.filter(|_| arm == Arm::Engine).unwrap_or(rest);
+        let mut wanted = mended.filter(|_| arm == Arm::Engine).unwrap_or(rest);
+        if let (Arm::Engine, Some((family, name))) = (arm, rest.split_once(PLANTED)) {
+            planted(name).map_err(|why| format!("subject `{text}`: {why}"))?;
+            wanted = family;
+        }
         let found = VERSIONS.iter().position(|v| match arm {
             Arm::Engine => v.name == wanted,
             Arm::Codex => v.real == wanted,
@@ -114,6 +120,20 @@ impl Subject {
     }
 }
 
+/// What stands before the name of a planted fault.
+pub const PLANTED: &str = "+planted:";
+
+/// The fault of a name, or which there are.
+pub fn planted(name: &str) -> Result<Planted, String> {
+    Planted::named(name).ok_or_else(|| {
+        let known: Vec<&str> = Planted::ALL.iter().map(|fault| fault.name()).collect();
+        format!(
+            "there is no fault `{name}` to plant; one of {}",
+            known.join(", ")
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +144,11 @@ mod tests {
         assert_eq!(Subject::parse("codex@0.171.0").unwrap().arm, Arm::Codex);
         assert_eq!(Subject::expand("engine").unwrap().len(), 3);
         assert!(Subject::parse("codex@0.171.0+fixed").is_err());
+        let planted = Subject::parse("engine@0.171+planted:kept_reversed").unwrap();
+        assert_eq!((planted.arm, planted.version), (Arm::Engine, 2));
+        let wrong = Subject::parse("engine@0.171+planted:no_such").unwrap_err();
+        assert!(wrong.contains("kept_reversed"), "{wrong}");
+        assert!(Subject::parse("codex@0.171.0+planted:kept_reversed").is_err());
         let wrong = Subject::parse("codex@0.171").unwrap_err();
         assert!(wrong.contains("codex@0.171.0"), "{wrong}");
     }

@@ -7,7 +7,7 @@
 //!                                   Task (input, responses, context, end)
 //!                                    │ settings · tools · items · redact
 //!                                    ▼
-//!                                   steps::Steps ─► scenario::write::yaml ─► secrets::secrets
+//!                                   steps::Steps ─► scenario::write ─► secrets::secrets
 //! ```
 //!
 //! Nothing recorded is ever executed. What no step carries is listed with its place and is never
@@ -15,6 +15,8 @@
 
 mod compactions;
 mod items;
+#[cfg(test)]
+mod random;
 mod read;
 pub mod redact;
 mod replies;
@@ -39,7 +41,9 @@ use steps::Steps;
 use tools::Tools;
 
 use crate::rollout_file::Place;
-use crate::scenario::{SCENARIO_BYTES_MAX, load_bytes, write};
+use crate::scenario::plain::Tree;
+use crate::scenario::write::write_with_comments;
+use crate::scenario::{SCENARIO_BYTES_MAX, load_bytes};
 
 /// Which part of a thread is played again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -193,7 +197,8 @@ pub fn import(path: &Path, mode: Mode, texts: &Texts) -> Result<Imported, Import
         tools: &tools,
         texts,
     };
-    let yaml = write::yaml(&head.comments(&left_out), &head.scenario(steps));
+    let tree = Tree::from(&Value::Object(head.scenario(steps)));
+    let yaml = write_with_comments(&head.comments(&left_out), &tree);
     checked(&yaml, first.place)?;
     Ok(Imported { yaml, left_out })
 }
@@ -226,6 +231,24 @@ fn supplied_until(mode: Mode, parts: &mut Vec<Part>) -> Option<Vec<Value>> {
         .iter()
         .rposition(cannot)
         .filter(|_| mode == Mode::Supplied)?;
+    // What fills the window of a turn that compacts at once is the usage before it, and a supplied
+    // history has none: such a turn is supplied as well.
+    let full = parts[last + 1..]
+        .iter()
+        .take_while(|part| match part {
+            Part::Between(_) => true,
+            Part::Task(task, _) => task.responses.first().is_some_and(|first| {
+                let compaction = first.compaction.as_ref();
+                compaction.is_some_and(|made| made.phase == Some("pre_turn"))
+            }),
+        })
+        .filter(|part| matches!(part, Part::Task(..)))
+        .count();
+    let last = (last + 1..parts.len())
+        .filter(|at| matches!(parts[*at], Part::Task(..)))
+        .take(full)
+        .last()
+        .unwrap_or(last);
     let mut history = Vec::new();
     for part in parts.drain(..=last) {
         let (Part::Between(entries) | Part::Task(_, entries)) = part;

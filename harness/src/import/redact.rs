@@ -9,6 +9,19 @@ use serde_json::{Map, Value, json};
 
 use crate::texts::Calibration;
 
+/// The tag of a text that says what a command may do.
+const PERMISSIONS_TAG: &str = "<permissions instructions>";
+/// Names of sandboxes and approval policies: no words of a person, and a permissions text without
+/// them says nothing.
+const PERMISSIONS: [&str; 7] = [
+    "danger-full-access",
+    "workspace-write",
+    "read-only",
+    "never",
+    "on-request",
+    "on-failure",
+    "untrusted",
+];
 /// Shortest run of one character that is written as a generator, in bytes.
 const RUN_BYTES_MIN: usize = 160;
 /// Beginnings by which Codex tells context from a user's words.
@@ -160,13 +173,31 @@ fn unworded(text: &str, out: &mut String) {
     let tail = tail(&inner[head.len()..], head);
     out.push_str(before);
     out.push_str(head);
-    out.extend(
-        inner[head.len()..inner.len() - tail.len()]
-            .chars()
-            .map(other),
-    );
+    let words = &inner[head.len()..inner.len() - tail.len()];
+    if head == PERMISSIONS_TAG {
+        permissions(words, out);
+    } else {
+        out.extend(words.chars().map(other));
+    }
     out.push_str(tail);
     out.push_str(after);
+}
+
+/// A permissions text: names of sandboxes and policies stay.
+fn permissions(text: &str, out: &mut String) {
+    // What stands in backticks is recognised by them.
+    let other = |c: char| if c == '`' { c } else { other(c) };
+    let mut rest = text;
+    while let Some((at, name)) = PERMISSIONS
+        .iter()
+        .filter_map(|name| Some((rest.find(name)?, *name)))
+        .min()
+    {
+        out.extend(rest[..at].chars().map(other));
+        out.push_str(name);
+        rest = &rest[at + name.len()..];
+    }
+    out.extend(rest.chars().map(other));
 }
 
 /// A tag, or another beginning that decides what the text is taken for.
@@ -322,6 +353,24 @@ mod tests {
 
     fn boundaries(text: &str) -> Vec<usize> {
         text.char_indices().map(|(at, _)| at).collect()
+    }
+
+    #[test]
+    fn a_permissions_text_keeps_the_names_that_it_is_about() {
+        let text = "<permissions instructions>\nThe sandbox is `read-only`: see /home/me. Ask: \
+            on-request.\n</permissions instructions>";
+        let stood = stand_in(text);
+        assert_eq!(stood.len(), text.len());
+        assert!(
+            stood.contains("`read-only`") && stood.contains("on-request"),
+            "{stood}"
+        );
+        assert!(
+            !stood.contains("home") && !stood.contains("sandbox"),
+            "{stood}"
+        );
+        // A person's words keep nothing.
+        assert!(!stand_in("It is read-only.").contains("read"));
     }
 
     #[test]

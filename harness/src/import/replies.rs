@@ -292,6 +292,21 @@ fn unclaimed(state: &mut State) {
     state.task.injected.extend(state.message.take());
 }
 
+/// Whether another request has to follow the last response: its calls are to be answered, or it is
+/// a compaction in whose middle the turn stood.
+fn waits(task: &Task) -> bool {
+    let Some(last) = task.responses.last() else {
+        return true;
+    };
+    if last.compaction.is_none() {
+        return last.calls();
+    }
+    let mut sampled = task.responses.iter().rev();
+    let sampled = sampled.find(|response| response.compaction.is_none());
+    // Before any response only a recorded input tells that the turn went on.
+    sampled.map_or(task.user.is_some(), Response::calls)
+}
+
 /// What the end of a task says of its last response.
 fn finish(state: &mut State) {
     let State {
@@ -327,7 +342,7 @@ fn finish(state: &mut State) {
                 last.completed = true;
             }
             let silent = *dropped && !spoke;
-            let waits = task.responses.last().is_none_or(Response::calls);
+            let waits = waits(task);
             if task.end == End::Failed || silent || waits {
                 task.end = End::Failed;
                 match task.responses.last_mut().filter(|last| !last.completed) {

@@ -35,7 +35,24 @@ pub(super) struct Steps<'a> {
 impl Steps<'_> {
     /// Items that no task holds: those before the first task began the thread.
     pub(super) fn between(&mut self, entries: &[Entry]) {
-        let items = entries.iter().filter(|entry| entry.kind == "response_item");
+        // Items that are injected are told the context first, and the turn context says so; a
+        // supplied history has none.
+        let told = entries
+            .iter()
+            .rposition(|entry| entry.kind == "turn_context");
+        if let Some(at) = told {
+            let context = entries[..at].iter();
+            let context = context.filter(|entry| entry.kind == "response_item");
+            let context = context.map(|entry| (entry.place, entry.payload.clone()));
+            let injected = context.collect();
+            let task = Task {
+                injected,
+                ..Task::default()
+            };
+            self.settings.injected(&task, self.texts);
+        }
+        let items = entries.iter().skip(told.map_or(0, |at| at + 1));
+        let items = items.filter(|entry| entry.kind == "response_item");
         let items: Vec<Value> = items
             .map(|entry| supplied(&entry.payload, self.texts))
             .collect();
@@ -54,7 +71,7 @@ impl Steps<'_> {
         if items.is_empty() {
             return;
         }
-        if self.written.is_empty() {
+        if self.written.is_empty() && told.is_none() {
             self.supply(&items);
         } else {
             self.written.push(json!({"inject": items}));

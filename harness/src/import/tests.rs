@@ -6,12 +6,13 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::random;
 use super::redact::Texts;
 use super::{Imported, Mode, import};
 use crate::driver::{self, Driver, Outcome};
 use crate::golden::versions::VERSIONS;
 use crate::recording::ClientEvent;
-use crate::scenario::plan::Plan;
+use crate::scenario::plan::{Answers, Plan};
 use crate::scenario::{Resolved, Suite, load_bytes};
 
 /// What is compared of a run.
@@ -280,6 +281,130 @@ async fn scenarios_of_0_171_come_back_with_their_texts() {
 #[tokio::test(flavor = "current_thread")]
 async fn scenarios_of_0_171_come_back_with_equal_lengths() {
     suite_comes_back("0.171", false).await;
+}
+
+/// Sessions that are drawn, and engines that play them.
+const SESSIONS: u64 = 200;
+
+/// Whatever is drawn is played again with equal requests, with its texts and with stand-ins. The
+/// engines take turns: each plays a third of the sessions.
+#[tokio::test(flavor = "current_thread")]
+async fn drawn_sessions_come_back() {
+    let mut problems = Vec::new();
+    let (mut requests, mut compactions) = (0, 0);
+    for seed in 0..SESSIONS {
+        let version = &VERSIONS[(seed % VERSIONS.len() as u64) as usize];
+        let subject = format!("engine@{}", version.name);
+        let driver = driver::open(&subject, &[]).await.expect("an engine");
+        let text = random::session(seed);
+        let loaded = load_bytes("drawn.yaml", "drawn", text.as_bytes(), None);
+        let loaded = loaded.unwrap_or_else(|errors| panic!("seed {seed}: {}\n{text}", errors[0]));
+        let real = semver::Version::parse(version.real).expect("a version");
+        let Ok(Resolved::Applicable(plan)) = loaded.plan(&real) else {
+            panic!("seed {seed}: not a plan\n{text}");
+        };
+        let outcome = driver.run(&plan).await.expect("runs");
+        if !outcome.findings.is_empty() {
+            problems.push(format!("seed {seed} on {subject}: {:?}", outcome.findings));
+            continue;
+        }
+        requests += outcome.recording.journal.len();
+        let replies = plan.steps.iter().flat_map(|step| &step.replies);
+        compactions += replies
+            .filter(|reply| reply.answers != Answers::Turn)
+            .count();
+        let id = format!("seed {seed}");
+        let case = Case { id, plan: *plan };
+        for keep in [true, false] {
+            if let Some(why) = round_trip(&case, &*driver, version.real, keep).await {
+                let why: String = why.chars().take(600).collect();
+                problems.push(format!("seed {seed} on {subject}, texts {keep}: {why}"));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    assert!(requests > 1500, "{requests} requests");
+    assert!(compactions > 200, "{compactions} compactions");
+}
+
+/// What `cargo xtask record-transcripts` wrote down from each real version.
+const TRANSCRIPTS: [(&str, &str); 3] = [
+    ("0.144", "0.144.6"),
+    ("0.164", "0.164.0"),
+    ("0.171", "0.171.0"),
+];
+
+/// Items, checkpoints, ends of turns and token totals of a rollout, in order.
+fn shape(text: &str) -> Vec<String> {
+    let records = text.lines().filter_map(|line| {
+        let record: Value = serde_json::from_str(line).expect("a record");
+        let payload = &record["payload"];
+        let inner = payload["type"].as_str().unwrap_or_default();
+        match record["type"].as_str()? {
+            // The one output that no client can give; the import lists it.
+            "response_item" if inner == "custom_tool_call_output" => None,
+            "response_item" => Some(format!("{inner} {}", payload["role"])),
+            "compacted" => {
+                let kept = payload["replacement_history"].as_array()?.len();
+                Some(format!(
+                    "checkpoint of {kept}, window {}",
+                    payload["window_number"]
+                ))
+            }
+            "event_msg" if ["task_started", "task_complete"].contains(&inner) => {
+                Some(inner.to_owned())
+            }
+            _ => None,
+        }
+    });
+    records.collect()
+}
+
+/// Threads that used the shell, the patch tool and an MCP server, saw an image and compacted three
+/// times on a real binary are played again on our engine.
+#[tokio::test(flavor = "current_thread")]
+async fn transcripts_of_the_real_binaries_are_played_again() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/transcripts");
+    for (name, real) in TRANSCRIPTS {
+        let path = root.join(real).join("tools.jsonl");
+        let recorded = std::fs::read_to_string(&path).expect("a transcript");
+        let driver = driver::open(&format!("engine@{name}"), &[])
+            .await
+            .expect("an engine");
+        for keep in [true, false] {
+            let texts = Texts {
+                keep,
+                ..Texts::default()
+            };
+            let imported = import(&path, Mode::Replay, &texts).expect("imported");
+            let [left] = imported.left_out.as_slice() else {
+                panic!("{real}: {:?}", imported.left_out)
+            };
+            assert!(
+                left.what.contains("`custom_tool_call`"),
+                "{real}: {}",
+                left.what
+            );
+            assert!(imported.yaml.contains("Tool exec_command is exec_commanx"));
+            let again = run_again(&imported, &*driver, real).await.expect("runs");
+            assert_eq!(again.findings, [], "{real}: {}", imported.yaml);
+            let [rollout] = again.recording.rollouts.as_slice() else {
+                panic!("{real}: no rollout")
+            };
+            assert_eq!(
+                shape(&rollout.text),
+                shape(&recorded),
+                "{real}, texts {keep}"
+            );
+            let supplied = import(&path, Mode::Supplied, &texts).expect("imported");
+            assert_eq!(supplied.left_out, [], "{real}");
+            let again = run_again(&supplied, &*driver, real).await;
+            // 0.144 takes no supplied history.
+            if let Ok(again) = again {
+                assert_eq!(again.findings, [], "{real}: {}", supplied.yaml);
+            }
+        }
+    }
 }
 
 /// Every difference that is listed has a reason, and no line stands twice.

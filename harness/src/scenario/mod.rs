@@ -12,6 +12,7 @@ mod events;
 pub mod hooks;
 mod json_schema;
 mod load;
+pub mod plain;
 pub mod plan;
 pub(crate) mod png;
 pub mod reply;

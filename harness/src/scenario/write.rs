@@ -1,176 +1,346 @@
-//! Writes a scenario as YAML that a person can read: small mappings in flow style, the rest in
-//! blocks, a text in quotes wherever YAML could read something else.
-//!
-//! It takes the scenario as a JSON tree in file order. It does not look at what the tree means.
+//! Writes a tree as YAML, as the scenarios of the suite are written: flow style for what fits in a
+//! line, block style around it. What it writes reads back as the same tree. The only writer of
+//! scenarios: `import` and `shrink` both end here.
 
 use std::fmt::Write as _;
 
-use serde_json::{Map, Value};
+use super::plain::Tree;
 
-/// Longest line that is filled in flow style, in characters.
-const LINE_CHARS_MAX: usize = 100;
-/// Words that a reader of YAML may take for something else than a text.
-const TYPED_WORDS: [&str; 11] = [
-    "true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf",
-];
+/// Columns that a flow node has to fit in. A long text is never broken.
+const COLUMNS_MAX: usize = 100;
+/// Spaces for each level.
+const INDENT: usize = 2;
 
-/// The text of a scenario, with comment lines before it.
-pub fn yaml(comments: &[String], scenario: &Map<String, Value>) -> String {
+/// The text of a scenario file.
+pub fn write(tree: &Tree) -> String {
     let mut out = String::new();
-    for line in comments {
-        let _ = writeln!(out, "# {}", one_line(line));
+    match tree {
+        Tree::Map(entries) if !entries.is_empty() => {
+            for (index, (key, value)) in entries.iter().enumerate() {
+                entry(&mut out, key, value, 0, index > 0);
+            }
+            out.push('\n');
+        }
+        other => {
+            flow(&mut out, other);
+            out.push('\n');
+        }
     }
-    mapping(&mut out, scenario, 0, true);
     out
 }
 
-fn one_line(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| {
-            let escaped = c.is_control() || ('\u{2028}'..='\u{2029}').contains(&c);
-            let as_is = (!escaped).then_some(c);
-            as_is
-                .into_iter()
-                .chain(escaped.then(|| c.escape_default()).into_iter().flatten())
-        })
-        .collect()
-}
-
-/// `starts_line`: the first key needs its indentation.
-fn mapping(out: &mut String, map: &Map<String, Value>, indent: usize, starts_line: bool) {
-    for (index, (key, value)) in map.iter().enumerate() {
-        if index > 0 || starts_line {
-            out.push_str(&" ".repeat(indent));
-        }
-        let key = scalar(key);
-        out.push_str(&key);
-        out.push(':');
-        let used = indent + key.chars().count() + 2;
-        // Steps are what a reader looks for: each begins a line.
-        let in_block = key == "steps" && indent == 0;
-        below(out, value, used, indent, in_block);
+/// The text of a scenario file with comment lines before it.
+pub fn write_with_comments(comments: &[String], tree: &Tree) -> String {
+    let mut out = String::new();
+    for line in comments {
+        out.push_str("# ");
+        out.extend(line.chars().flat_map(|shown| {
+            // Nothing ends a comment but the end of its line, and nothing hides in it.
+            let escaped = needs_escape(shown).then(|| shown.escape_default());
+            let as_is = escaped.is_none().then_some(shown);
+            as_is.into_iter().chain(escaped.into_iter().flatten())
+        }));
+        out.push('\n');
     }
+    out + &write(tree)
 }
 
-/// What stands behind `key:` or `-`.
-fn below(out: &mut String, value: &Value, used: usize, indent: usize, in_block: bool) {
-    let text = flow(value);
-    let fits = used + text.chars().count() <= LINE_CHARS_MAX;
+/// `key: value`, on a line of its own where it is not the first of its block.
+fn entry(out: &mut String, key: &str, value: &Tree, indent: usize, own_line: bool) {
+    if own_line {
+        new_line(out, indent);
+    }
+    scalar(out, key, true);
+    out.push(':');
+    let used = out.len() - out.rfind('\n').map_or(0, |at| at + 1);
+    // Steps stand one below the other even where all of them fit in a line.
+    let is_steps = indent == 0 && key == "steps";
+    if !is_steps && fits(value, used + 1) {
+        let mut text = String::new();
+        block_scalar_or_flow(&mut text, value);
+        if !text.is_empty() {
+            out.push(' ');
+            out.push_str(&text);
+        }
+        return;
+    }
     match value {
-        Value::Object(map) if !map.is_empty() && !fits => {
-            out.push('\n');
-            mapping(out, map, indent + 2, true);
-        }
-        Value::Array(list) if !list.is_empty() && (!fits || in_block) => {
-            out.push('\n');
-            sequence(out, list, indent + 2);
-        }
-        _ => {
-            let _ = writeln!(out, " {text}");
-        }
-    }
-}
-
-fn sequence(out: &mut String, list: &[Value], indent: usize) {
-    for value in list {
-        out.push_str(&" ".repeat(indent));
-        out.push('-');
-        let fits = indent + 2 + flow(value).chars().count() <= LINE_CHARS_MAX;
-        match value {
-            Value::Object(map) if !map.is_empty() && !fits => {
-                out.push(' ');
-                mapping(out, map, indent + 2, false);
+        Tree::List(items) if !items.is_empty() => {
+            for item in items {
+                new_line(out, indent + INDENT);
+                element(out, item, indent + INDENT);
             }
-            _ => below(out, value, indent + 2, indent, false),
+        }
+        Tree::Map(entries) if !entries.is_empty() => {
+            for (key, value) in entries {
+                entry(out, key, value, indent + INDENT, true);
+            }
+        }
+        other => {
+            out.push(' ');
+            block_scalar_or_flow(out, other);
         }
     }
 }
 
-fn flow(value: &Value) -> String {
-    match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(_) | Value::Number(_) => value.to_string(),
-        Value::String(text) => scalar(text),
-        Value::Array(list) => {
-            let parts: Vec<String> = list.iter().map(flow).collect();
-            format!("[{}]", parts.join(", "))
+/// `- element`.
+fn element(out: &mut String, item: &Tree, indent: usize) {
+    out.push_str("- ");
+    match item {
+        Tree::Map(entries) if !entries.is_empty() && !fits(item, indent + INDENT) => {
+            for (index, (key, value)) in entries.iter().enumerate() {
+                entry(out, key, value, indent + INDENT, index > 0);
+            }
         }
-        Value::Object(map) => {
-            let parts: Vec<String> = map
-                .iter()
-                .map(|(key, value)| format!("{}: {}", scalar(key), flow(value)))
-                .collect();
-            format!("{{{}}}", parts.join(", "))
+        // A list of texts too long for a line, as in `content`; the inner one starts a line.
+        Tree::List(items) if !items.is_empty() && !fits(item, indent + INDENT) => {
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    new_line(out, indent + INDENT);
+                }
+                element(out, item, indent + INDENT);
+            }
+        }
+        Tree::List(_) | Tree::Map(_) => flow(out, item),
+        Tree::Typed(text) if text.is_empty() => out.push_str("null"),
+        Tree::Typed(text) => out.push_str(text),
+        Tree::Text(text) => scalar(out, text, false),
+    }
+}
+
+fn new_line(out: &mut String, indent: usize) {
+    out.push('\n');
+    out.extend(std::iter::repeat_n(' ', indent));
+}
+
+/// Whether a node may stand behind `used` columns: every scalar, and what is short enough.
+fn fits(node: &Tree, used: usize) -> bool {
+    match node {
+        Tree::Typed(_) | Tree::Text(_) => true,
+        Tree::List(_) | Tree::Map(_) => {
+            let mut text = String::new();
+            flow(&mut text, node);
+            used + text.chars().count() <= COLUMNS_MAX
         }
     }
 }
 
-/// A text as it stands where nobody could read anything else, in double quotes otherwise.
-fn scalar(text: &str) -> String {
-    let plain = text.chars().next().is_some_and(char::is_alphabetic)
-        && text
-            .chars()
-            .all(|c| c.is_alphanumeric() || " _./-".contains(c))
-        && !text.ends_with(' ')
-        && !TYPED_WORDS.contains(&text.to_ascii_lowercase().as_str());
-    if plain {
-        return text.to_owned();
+fn block_scalar_or_flow(out: &mut String, node: &Tree) {
+    match node {
+        Tree::Text(text) => scalar(out, text, false),
+        other => flow(out, other),
     }
-    let mut quoted = String::new();
-    for c in Value::String(text.to_owned()).to_string().chars() {
-        // YAML does not take these as they are, or takes them for line ends.
-        let odd = ('\u{7f}'..='\u{9f}').contains(&c)
-            || ['\u{2028}', '\u{2029}', '\u{feff}', '\u{fffe}', '\u{ffff}'].contains(&c);
-        if odd {
-            let _ = write!(quoted, "\\u{:04x}", u32::from(c));
-        } else {
-            quoted.push(c);
+}
+
+fn flow(out: &mut String, node: &Tree) {
+    match node {
+        Tree::Typed(text) => out.push_str(text),
+        Tree::Text(text) => scalar(out, text, true),
+        Tree::List(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push_str(", ");
+                }
+                match item {
+                    // Nothing at all is no element of a flow list.
+                    Tree::Typed(text) if text.is_empty() => out.push_str("null"),
+                    other => flow(out, other),
+                }
+            }
+            out.push(']');
+        }
+        Tree::Map(entries) => {
+            out.push('{');
+            for (index, (key, value)) in entries.iter().enumerate() {
+                if index > 0 {
+                    out.push_str(", ");
+                }
+                scalar(out, key, true);
+                out.push_str(": ");
+                flow(out, value);
+            }
+            out.push('}');
         }
     }
-    quoted
+}
+
+/// A text, plain where that reads back as the same text.
+fn scalar(out: &mut String, text: &str, in_flow: bool) {
+    if is_plain(text, in_flow) {
+        out.push_str(text);
+        return;
+    }
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            // YAML takes some of them for line ends and refuses others.
+            hidden if needs_escape(hidden) => {
+                let _ = write!(out, "\\u{:04X}", hidden as u32);
+            }
+            shown => out.push(shown),
+        }
+    }
+    out.push('"');
+}
+
+fn needs_escape(character: char) -> bool {
+    matches!(character, '\0'..='\u{1f}' | '\u{7f}'..='\u{a0}' | '\u{2028}' | '\u{2029}'
+        | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+}
+
+fn is_plain(text: &str, in_flow: bool) -> bool {
+    let Some(first) = text.chars().next() else {
+        return false;
+    };
+    let starts = first.is_alphanumeric() || matches!(first, '_' | '$' | '/' | '(');
+    let flows = |c: char| matches!(c, ',' | '[' | ']' | '{' | '}');
+    let odd = |c: char| needs_escape(c) || (in_flow && flows(c));
+    if !starts || text.ends_with([' ', ':']) || text.contains(odd) {
+        return false;
+    }
+    if text.contains(": ") || text.contains(" #") {
+        return false;
+    }
+    // Words and numbers that YAML has an opinion on: the reader itself says what they are.
+    let short = text.len() <= 5 && text.chars().all(char::is_alphabetic);
+    if first.is_numeric() || short {
+        let read = Tree::read(&format!("- {text}"));
+        return read == Some(Tree::List(vec![Tree::Text(text.to_owned())]));
+    }
+    true
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
-    use serde_json::json;
 
-    fn written(scenario: &Value) -> String {
-        yaml(&[], scenario.as_object().expect("a mapping"))
+    use super::*;
+
+    fn text() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "[ -~]{0,12}",
+            "\\PC{0,6}",
+            any::<String>(),
+            "[a-z]{1,9}",
+            prop::sample::select(vec![
+                "true",
+                "False",
+                "null",
+                "~",
+                "no",
+                "yes",
+                "on",
+                "1.10",
+                "0123",
+                "1_000",
+                ".inf",
+                "0x1F",
+                "1e5",
+                "64x64",
+                "- a",
+                "a: b",
+                "a #b",
+                "? a",
+                "a:",
+                "\n",
+                " a",
+                "a ",
+                "|",
+                "a\nb\n",
+                "\u{85}",
+                "\u{feff}",
+                "https://x.y/z",
+                "a,b",
+                "[a]",
+                "{a}",
+                "'",
+                "---",
+                "...",
+                "12:30:45",
+                "2026-01-01",
+                "1 2",
+                "NaN",
+                "=",
+                "<<",
+                "&a",
+                "*a",
+                "!t",
+                "%",
+            ])
+            .prop_map(str::to_owned),
+        ]
     }
 
-    #[test]
-    fn small_parts_stand_in_one_line_and_steps_in_their_own() {
-        let long = "a long text ".repeat(12);
-        let text = written(&json!({
-            "description": "It speaks.",
-            "models": {"main": {"context_window": 1000}},
-            "steps": [{"user": "One?", "replies": [{"say": "no", "usage": 5}]}, {"user": long}],
-        }));
-        let expected = format!(
-            "description: It speaks.\nmodels: {{main: {{context_window: 1000}}}}\nsteps:\n  \
-             - {{user: \"One?\", replies: [{{say: \"no\", usage: 5}}]}}\n  - user: \"{long}\"\n"
-        );
-        assert_eq!(text, expected);
-    }
-
-    #[test]
-    fn a_comment_stays_on_its_line() {
-        let text = yaml(&["a\nb\u{2028}c".to_owned()], &Map::new());
-        assert_eq!(text, "# a\\nb\\u{2028}c\n");
+    fn tree() -> impl Strategy<Value = Tree> {
+        let typed = prop::sample::select(vec!["1", "-2.50", "true", "false", "null", "1e3"]);
+        let leaf = prop_oneof![
+            3 => text().prop_map(Tree::Text),
+            1 => typed.prop_map(|text| Tree::Typed(text.to_owned())),
+        ];
+        leaf.prop_recursive(4, 40, 5, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..5).prop_map(Tree::List),
+                prop::collection::btree_map(text(), inner, 0..5)
+                    .prop_map(|map| Tree::Map(map.into_iter().collect())),
+            ]
+        })
     }
 
     proptest! {
         #[test]
-        fn every_text_reads_back(texts in prop::collection::vec(".{0,60}", 1..4)) {
-            let scenario = json!({"description": "It speaks.", "steps": [{"inject": [
-                {"type": "message", "role": "user", "content": texts}]}]});
-            let text = written(&scenario);
-            let loaded = crate::scenario::load_bytes("t.yaml", "t", text.as_bytes(), None);
-            let loaded = loaded.expect("valid").scenario;
-            let items = loaded.steps.0[0].value.inject.as_ref().expect("items");
-            prop_assert_eq!(&items.0[0].value["content"], &json!(texts));
+        fn what_is_written_reads_back(steps in tree(), other in tree()) {
+            let top = Tree::Map(vec![("steps".to_owned(), steps), ("other".to_owned(), other)]);
+            let text = write(&top);
+            prop_assert_eq!(Tree::read(&text), Some(top), "{}", text);
+        }
+    }
+
+    #[test]
+    fn small_parts_flow_and_long_ones_stand_in_blocks() {
+        let source = "description: A turn, written out.\n\
+            models: {main: {auto_compact_token_limit: 500}}\n\
+            steps:\n  \
+              - {user: Hello., replies: [{say: \"Hi, you.\"}]}\n  \
+              - user: A text that is so long that the step does not fit in a line of one hundred columns.\n    \
+                replies: [{fault: {drop_connection: }}, {say: Yes.}]\n";
+        let tree = Tree::read(source).expect("valid YAML");
+        assert_eq!(write(&tree), source);
+    }
+
+    #[test]
+    fn a_comment_stays_on_its_line() {
+        let comments = ["a\nb\u{2028}c 漢".to_owned()];
+        let text = write_with_comments(&comments, &Tree::Map(Vec::new()));
+        assert_eq!(text, "# a\\nb\\u{2028}c 漢\n{}\n");
+    }
+
+    /// What JSON says is a text stays one, whatever YAML would read.
+    #[test]
+    fn a_json_tree_reads_back_as_itself() {
+        let json = serde_json::json!({"steps": [{"inject": [{"content": ["1", "no", null, 1.5,
+            true, "", [], {}, "a: b", [["x".repeat(120), "y"], 2]]}]}]});
+        let tree = Tree::from(&json);
+        let text = write(&tree);
+        assert_eq!(Tree::read(&text), Some(tree), "{text}");
+    }
+
+    /// Every scenario of the suite is written and read back.
+    #[test]
+    fn scenarios_of_the_suite_read_back() {
+        let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let suite = crate::scenario::Suite::find(here).expect("a suite");
+        assert!(suite.files.len() > 500);
+        for file in &suite.files {
+            let source = std::fs::read_to_string(&file.path).expect("readable");
+            let tree = Tree::read(&source).expect("valid YAML");
+            let text = write(&tree);
+            assert_eq!(Tree::read(&text), Some(tree), "{}: {text}", file.id);
         }
     }
 }

@@ -8,14 +8,13 @@
 mod moves;
 pub mod predicate;
 mod seen;
-pub mod tree;
-pub mod yaml;
 
 use std::collections::BTreeSet;
 
 use sha2::{Digest as _, Sha256};
 
-use self::tree::Tree;
+use crate::scenario::plain::Tree;
+use crate::scenario::write::write;
 use crate::scenario::{Loaded, load_bytes};
 
 /// Runs of the predicate that a search may take unless told otherwise.
@@ -40,7 +39,7 @@ impl Size {
         Self {
             steps: tree.count_in("steps"),
             replies: tree.count_in("replies"),
-            lines: yaml::write(tree).lines().count(),
+            lines: write(tree).lines().count(),
         }
     }
 }
@@ -96,7 +95,7 @@ pub fn shrink(start: Tree, runs_max: u64, shows: &mut Shows<'_>, tell: &mut Tell
 
 /// Reads a tree as a scenario. Rules are not looked up: a shrunk scenario names none.
 pub fn load(tree: &Tree) -> Option<Loaded> {
-    let text = yaml::write(tree);
+    let text = write(tree);
     load_bytes("shrunk.yaml", "shrunk", text.as_bytes(), None).ok()
 }
 
@@ -126,7 +125,7 @@ impl Search<'_, '_> {
     }
 
     fn shows(&mut self, candidate: &Tree) -> bool {
-        let text = yaml::write(candidate);
+        let text = write(candidate);
         let hash: [u8; 32] = Sha256::digest(text.as_bytes()).into();
         if self.tried.contains(&hash) {
             return false;

@@ -4,7 +4,7 @@
 //! that no sequence of moves comes back to where it was. A move knows nothing of what a scenario
 //! means; the loader and the predicate judge.
 
-use super::tree::{Place, Tree};
+use crate::scenario::plain::{Place, Tree};
 
 /// Keys of the top level that stay: the sentence says why the scenario exists.
 const KEPT: &[&str] = &["description"];
@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn written(trees: &[Tree]) -> Vec<String> {
-        let text = |tree: &Tree| super::super::yaml::write(tree).trim_end().to_owned();
+        let text = |tree: &Tree| crate::scenario::write::write(tree).trim_end().to_owned();
         trees.iter().map(text).collect()
     }
 

@@ -31,6 +31,7 @@ const FINDINGS: &[&str] = &[
     "script.unused_reply",
     "script.wrong_kind",
     "step.ends",
+    "step.waits",
     "texts.remnant",
 ];
 /// Distance from which a word is no slip of a known one.

@@ -12,6 +12,7 @@ mod replays;
 #[cfg(test)]
 mod rollout_cases;
 mod sampling;
+mod stall;
 mod storage;
 mod ways_back;
 
@@ -31,6 +32,7 @@ use self::storage::{Files, Life};
 use super::script::{answer, scripted};
 use super::{Driver, NoVerdict, Outcome};
 use crate::driver::codex::{INSTALLATION_ID, WORKSPACE_PATH_BYTES, slug};
+use crate::golden::versions::{PLANTED, planted};
 use crate::recording::{Edited, Exchange, Finding, Places, Recording};
 use crate::scenario::plan::{
     ConfigSpec, Ends, ModelSpec, Overrides, Plan, PlanStep, ResumeStep, StepAction, TruncationMode,
@@ -63,11 +65,15 @@ pub struct EngineDriver {
 
 impl EngineDriver {
     /// A driver of the family `0.144`, `0.164` or `0.171`, with `+fixed` behind it of the one with the
-    /// listed faults mended; `None` for another name.
+    /// listed faults mended, with `+planted:NAME` of one with a fault; `None` for another name.
     pub fn new(name: &str) -> Option<Self> {
-        let (family, fixed) = match name.strip_suffix(FIXED) {
+        let (family, fault) = match name.split_once(PLANTED) {
+            Some((family, fault)) => (family, Some(planted(fault).ok()?)),
+            None => (name, None),
+        };
+        let (family, fixed) = match family.strip_suffix(FIXED) {
             Some(family) => (family, true),
-            None => (name, false),
+            None => (family, false),
         };
         let version = match family {
             "0.144" => Version::V144,
@@ -82,21 +88,11 @@ impl EngineDriver {
         };
         Some(Self {
             subject: format!("engine@{name}"),
-            profile,
+            profile: Profile {
+                planted: fault,
+                ..profile
+            },
         })
-    }
-
-    /// A driver of any behaviour, to plant faults.
-    pub fn with_profile(profile: Profile) -> Self {
-        let family = match profile.version {
-            Version::V144 => "0.144",
-            Version::V164 => "0.164",
-            Version::V171 => "0.171",
-        };
-        Self {
-            subject: format!("engine@{family}"),
-            profile,
-        }
     }
 
     /// The release that the family was recorded from.
@@ -116,7 +112,12 @@ impl Driver for EngineDriver {
         supported(plan)?;
         let mut run = Run::new(self.profile.clone(), plan);
         for step in &plan.steps {
-            run.step(step).await?;
+            let played = Box::pin(stall::run(run.step(step))).await;
+            let Some(result) = played else {
+                run.findings.push(waits(step));
+                break;
+            };
+            result?;
         }
         Ok(run.finish())
     }
@@ -145,6 +146,17 @@ fn unmodelled(what: &str, name: &str) -> NoVerdict {
     NoVerdict::NotSupported(format!(
         "the engine has no model of the {what} `{name}`; run it with `--subject codex@…`"
     ))
+}
+
+/// A step that never ends; no step behind it is played.
+fn waits(step: &PlanStep) -> Finding {
+    Finding {
+        id: "step.waits".to_owned(),
+        message: format!(
+            "step {}: the engine waits for what nothing will give it",
+            step.number
+        ),
+    }
 }
 
 /// Says what the engine does not do yet.

@@ -1,10 +1,12 @@
-//! A scenario as a tree whose parts can be taken away.
+//! A scenario as a plain tree, without positions: `shrink` takes its parts away, `import` fills it.
 //!
 //! Scalars stay as they were written: what JSON would type keeps its spelling, the rest is text.
 //! A place is the list of child numbers that lead to it, so that it names map entries and list
 //! elements alike.
 
-use crate::scenario::tree::{Node, NodeKind, read};
+use serde_json::Value;
+
+use super::tree::{Node, NodeKind, read};
 
 /// A node without its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,6 +180,22 @@ impl Tree {
                 })
                 .sum(),
             Self::Typed(_) | Self::Text(_) => 0,
+        }
+    }
+}
+
+impl From<&Value> for Tree {
+    fn from(value: &Value) -> Self {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => Self::Typed(value.to_string()),
+            Value::String(text) => Self::Text(text.clone()),
+            Value::Array(items) => Self::List(items.iter().map(Self::from).collect()),
+            Value::Object(entries) => Self::Map(
+                entries
+                    .iter()
+                    .map(|(key, value)| (key.clone(), Self::from(value)))
+                    .collect(),
+            ),
         }
     }
 }
