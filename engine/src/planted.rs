@@ -1,7 +1,7 @@
 //! Planted faults: what an engine can be made to do wrong, one rule at a time.
 //!
 //! A test that looks for faults (a checker, a shrinker, a fuzzer) is itself tested by an engine that
-//! has one. Each fault breaks one rule in one place and nothing else; [`Profile::plants`] is asked
+//! has one. Each fault breaks one rule in one place and nothing else; `Profile::plants` is asked
 //! there. Nothing but a test plants one: the rows of [`Profile::of`] have none.
 
 use crate::profile::Profile;

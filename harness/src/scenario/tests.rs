@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use semver::Version;
 use serde_json::json;
 
-use super::plan::{Answers, Ending, Plan, ReplyBody, StepAction};
+use super::plan::{Answers, Ending, Plan, ReplyBody};
 use super::{
     Loaded, Resolved, SCENARIO_BYTES_MAX, Suite, SuiteFile, load_bytes, rule_ids, template,
 };

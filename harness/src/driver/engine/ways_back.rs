@@ -38,7 +38,8 @@ impl Run<'_> {
         let meta = self.newest_meta();
         let records = lines.iter().map(|line| line.record.clone());
         let records: Vec<Value> = meta.into_iter().chain(records).chain(more).collect();
-        rollout_read::read(&records, &self.profile, self.settings.truncation()).map_err(refused)
+        rollout_read::read(&records, &self.profile, self.settings.truncation())
+            .map_err(|why| refused(&why))
     }
 
     fn newest_meta(&self) -> Option<Value> {
@@ -47,8 +48,8 @@ impl Run<'_> {
 
     /// Lines of the thread, oldest first, as its files hold them.
     fn lines(&self) -> Result<Vec<Line>, NoVerdict> {
-        let parts =
-            rollout_read::lineage(&self.thread, &*self.files, &self.profile).map_err(refused)?;
+        let parts = rollout_read::lineage(&self.thread, &*self.files, &self.profile)
+            .map_err(|why| refused(&why))?;
         let mut lines = Vec::new();
         rollout_read::each_line(&parts, &self.profile, &mut |place, record| {
             lines.push(Line {
@@ -58,7 +59,7 @@ impl Run<'_> {
                 part_bytes: parts[place.part].bytes(),
             });
         })
-        .map_err(refused)?;
+        .map_err(|why| refused(&why))?;
         Ok(lines)
     }
 
@@ -194,6 +195,6 @@ impl Run<'_> {
     }
 }
 
-fn refused(why: Unreadable) -> NoVerdict {
+fn refused(why: &Unreadable) -> NoVerdict {
     NoVerdict::NotSupported(format!("a rollout that {why}"))
 }
