@@ -301,6 +301,7 @@ impl Session {
         error: Option<&str>,
     ) {
         let status = if success { "completed" } else { "failed" };
+        let content = told(content);
         let shown = json!({"tool": call.name, "arguments": call.arguments, "status": status,
             "contentItems": content, "success": success});
         let shown = named(call, shown);
@@ -356,6 +357,15 @@ pub(crate) fn fruitless_search(item: &Item) -> Pending {
         done: true,
         built_in: false,
     }
+}
+
+/// Content of a client tool as it is told: the detail of an image is not.
+fn told(content: &[Value]) -> Vec<Value> {
+    let mut told = content.to_vec();
+    for part in told.iter_mut().filter_map(Value::as_object_mut) {
+        part.shift_remove("detail");
+    }
+    told
 }
 
 /// Content parts of a client tool as an output: one text is a string, else a list.

@@ -350,6 +350,14 @@ impl Session {
                 self.take_output_item(turn, &event["item"], calls);
                 Ok(None)
             }
+            Some("response.output_text.delta") => {
+                // An empty piece counts too.
+                if event["delta"].is_string() {
+                    let now = self.ports.clock.now_ms();
+                    turn.first_token_ms.get_or_insert(now);
+                }
+                Ok(None)
+            }
             Some("response.completed") => {
                 let response = &event["response"];
                 let Some(id) = response["id"].as_str() else {

@@ -628,7 +628,8 @@ impl Session {
         let lite = context::lite_in_history(&self.settings, &self.profile);
         info.includes_reasoning =
             Some(self.reasoning_included || lite).filter(|_| self.profile.wide_metadata);
-        info.window = window;
+        // A model without a window leaves the one before in the records.
+        info.window = window.or(info.window);
         self.history.mark_covered();
         if self.prefill.is_none() {
             self.prefill = Some(usage.input);
