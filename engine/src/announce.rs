@@ -218,15 +218,18 @@ fn part_kind(part: &Value) -> &'static str {
 /// A part of the user's input as an `item_completed` line holds it.
 fn stored_part(part: &Value) -> Value {
     match part["type"].as_str() {
-        Some("image") => {
-            let mut image = json!({"type": "image", "image_url": part["url"]});
-            if let Some(detail) = part.get("detail") {
-                image["detail"] = detail.clone();
-            }
-            image
-        }
+        Some("image") => image("image_url", &part["url"], part.get("detail")),
         _ => json!({"type": "text", "text": part["text"], "text_elements": []}),
     }
+}
+
+/// An image under the key of its place, with a detail where there is one.
+pub(crate) fn image(key: &str, url: &Value, detail: Option<&Value>) -> Value {
+    let mut image = json!({"type": "image", key: url});
+    if let Some(detail) = detail {
+        image["detail"] = detail.clone();
+    }
+    image
 }
 
 /// A part of the user's input as the client sees it.
@@ -239,6 +242,7 @@ fn client_part(part: &Value, profile: &Profile) -> Value {
         _ => json!({"type": "text", "text": part["text"], "text_elements": []}),
     }
 }
+
 /// An item's own id, or nothing.
 fn own_id(item: &Item) -> String {
     let own = item.payload.get("id").and_then(Value::as_str);

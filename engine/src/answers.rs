@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::announce::image;
 use crate::calls::{Calls, fruitless_search, is_client_search};
 use crate::contextual;
 use crate::items::{self, Item};
@@ -96,13 +97,7 @@ fn input_parts(item: &Item) -> Vec<Value> {
     parts
         .filter_map(|part| match part["type"].as_str() {
             Some("input_text") => Some(json!({"type": "text", "text": part["text"]})),
-            Some("input_image") => {
-                let mut image = json!({"type": "image", "url": part["image_url"]});
-                if let Some(detail) = part.get("detail") {
-                    image["detail"] = detail.clone();
-                }
-                Some(image)
-            }
+            Some("input_image") => Some(image("url", &part["image_url"], part.get("detail"))),
             _ => None,
         })
         .collect()

@@ -59,6 +59,25 @@ pub(crate) struct Calls {
     pub(crate) waiting: VecDeque<usize>,
 }
 
+impl Pending {
+    /// A call that nobody works on; with an output it is answered by that.
+    fn settled(item: &Item, kind: &'static str, output: Option<Value>) -> Self {
+        let name = item.payload.get("name").and_then(Value::as_str);
+        Self {
+            call_id: item.call_id().unwrap_or_default().to_owned(),
+            kind,
+            output,
+            name: name.unwrap_or_default().to_owned(),
+            namespace: None,
+            arguments: Value::Null,
+            arguments_text: String::new(),
+            started: false,
+            done: true,
+            built_in: false,
+        }
+    }
+}
+
 impl Calls {
     /// Whether the newest call waits for the client.
     pub(crate) fn newest_runs(&self) -> bool {
@@ -145,18 +164,8 @@ impl Session {
         let name = item.payload.get("name").and_then(Value::as_str);
         let name = name.unwrap_or_default();
         let refused = format!("unsupported custom tool call: {name}");
-        Pending {
-            call_id: item.call_id().unwrap_or_default().to_owned(),
-            kind: "custom_tool_call_output",
-            output: (!self.offers_tool(name)).then(|| json!(refused)),
-            name: name.to_owned(),
-            namespace: None,
-            arguments: Value::Null,
-            arguments_text: String::new(),
-            started: false,
-            done: true,
-            built_in: false,
-        }
+        let output = (!self.offers_tool(name)).then(|| json!(refused));
+        Pending::settled(item, "custom_tool_call_output", output)
     }
 
     /// Starts calls that may start: all of them, or one at a time.
@@ -345,18 +354,7 @@ pub(crate) fn is_client_search(item: &Item) -> bool {
 
 /// A search for tools that the client does not run.
 pub(crate) fn fruitless_search(item: &Item) -> Pending {
-    Pending {
-        call_id: item.call_id().unwrap_or_default().to_owned(),
-        kind: "tool_search_output",
-        output: Some(json!([])),
-        name: String::new(),
-        namespace: None,
-        arguments: Value::Null,
-        arguments_text: String::new(),
-        started: false,
-        done: true,
-        built_in: false,
-    }
+    Pending::settled(item, "tool_search_output", Some(json!([])))
 }
 
 /// Content of a client tool as it is told: the detail of an image is not.

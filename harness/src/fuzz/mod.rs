@@ -95,12 +95,13 @@ fn put(plan: &mut Plan, items: Vec<Value>, place: Place) {
         Place::Supplied => plan.steps[0].action = StepAction::Resume(ResumeStep::History(items)),
         Place::Injected => plan.steps[0].action = StepAction::Inject(items),
         Place::Response => {
-            if let ReplyBody::Stream { events, .. } = &mut plan.steps[0].replies[0].body {
-                let done = |item| json!({"type": "response.output_item.done", "item": item});
-                // Between `response.created` and `response.completed`.
-                let end = events.len() - 1;
-                events.splice(1..end, items.into_iter().map(done));
-            }
+            let ReplyBody::Stream { events, .. } = &mut plan.steps[0].replies[0].body else {
+                unreachable!("the frame's first reply is a stream");
+            };
+            let done = |item| json!({"type": "response.output_item.done", "item": item});
+            // Between `response.created` and `response.completed`.
+            let end = events.len() - 1;
+            events.splice(1..end, items.into_iter().map(done));
         }
     }
 }
@@ -155,6 +156,9 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
+    use crate::golden::unmodelled::UnmodelledFields;
+    use crate::perturb::compare_live;
+
     use engine::items::parse;
     use engine::profile::{Profile, Version as Family};
 
@@ -167,6 +171,35 @@ mod tests {
             .map(|item| item["type"].as_str().expect("a type").to_owned())
             .collect();
         assert_eq!(kinds.len(), 18, "{kinds:?}");
+    }
+
+    /// Otherwise equal recordings would say nothing.
+    #[tokio::test(flavor = "current_thread")]
+    async fn what_is_drawn_is_sent_and_a_planted_fault_is_seen() {
+        let version = Version::new(0, 171, 0);
+        let sound = crate::driver::open("engine@0.171", &[])
+            .await
+            .expect("an engine");
+        let broken = "engine@0.171+planted:call_left_open";
+        let broken = crate::driver::open(broken, &[]).await.expect("an engine");
+        let none = UnmodelledFields::parse("").expect("no field");
+        for place in [Place::Supplied, Place::Injected, Place::Response] {
+            let (mut sent, mut seen) = (0, 0);
+            for seed in 0..20 {
+                let plan = plan(seed, &version, place).expect("a plan");
+                let ours = sound.run(&plan).await.expect("runs");
+                let other = broken.run(&plan).await.expect("runs");
+                let last = mask(&ours.recording);
+                let last = last.wire.last().expect("a request");
+                sent += last.body["input"].as_array().expect("an input").len();
+                seen += usize::from(match place {
+                    Place::Supplied => difference(&other, &ours).is_some(),
+                    _ => !compare_live(&other, &ours, "0.171", &none).is_empty(),
+                });
+            }
+            assert!(sent > 20 * 6, "{place:?}: {sent} items");
+            assert!(seen > 5, "{place:?}: {seen} of 20 show the fault");
+        }
     }
 
     #[test]

@@ -398,11 +398,8 @@ async fn transcripts_of_the_real_binaries_are_played_again() {
             );
             let supplied = import(&path, Mode::Supplied, &texts).expect("imported");
             assert_eq!(supplied.left_out, [], "{real}");
-            let again = run_again(&supplied, &*driver, real).await;
-            // 0.144 takes no supplied history.
-            if let Ok(again) = again {
-                assert_eq!(again.findings, [], "{real}: {}", supplied.yaml);
-            }
+            let again = run_again(&supplied, &*driver, real).await.expect("runs");
+            assert_eq!(again.findings, [], "{real}: {}", supplied.yaml);
         }
     }
 }

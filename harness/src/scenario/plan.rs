@@ -231,8 +231,6 @@ pub enum StepAction {
     EditRollout(Edit),
     /// The storage fails from here on, or works again.
     Storage(StorageStep),
-    /// A step that parses but that no driver runs yet; holds its key.
-    Later(String),
 }
 
 /// What becomes of the storage.

@@ -371,10 +371,7 @@ fn action(step: &Step) -> Result<StepAction, String> {
     if let Some(storage) = &step.storage {
         return storage.resolve().map(StepAction::Storage);
     }
-    match step_keys(step).first() {
-        Some(key) => Ok(StepAction::Later((*key).to_owned())),
-        None => Err("a step without an action".to_owned()),
-    }
+    Err("a step without an action".to_owned())
 }
 
 /// The actions that a step names.

@@ -92,7 +92,6 @@ impl Pool {
     }
 
     pub(crate) async fn run(&self, plan: &Plan) -> Result<Outcome, NoVerdict> {
-        refuse_later(plan)?;
         let _job = self.jobs.acquire().await.expect("never closed");
         if needs_own_process(plan) {
             return self.own_session(plan).await?.play().await;
@@ -280,19 +279,6 @@ fn needs_own_process(plan: &Plan) -> bool {
             | StepAction::Compact
             | StepAction::Settings(_)
             | StepAction::Inject(_)
-            | StepAction::Storage(_)
-            | StepAction::Later(_) => false,
+            | StepAction::Storage(_) => false,
         })
-}
-
-fn refuse_later(plan: &Plan) -> Result<(), NoVerdict> {
-    for step in &plan.steps {
-        if let StepAction::Later(key) = &step.action {
-            return Err(NoVerdict::NotSupported(format!(
-                "step {} `{key}`",
-                step.number
-            )));
-        }
-    }
-    Ok(())
 }

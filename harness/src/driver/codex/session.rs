@@ -348,7 +348,6 @@ impl<'a> Session<'a> {
                 let what = "a storage fault: a real binary has its own disk";
                 return Err(NoVerdict::NotSupported(what.to_owned()));
             }
-            StepAction::Later(key) => return Err(NoVerdict::NotSupported(key.clone())),
         }
         self.case.end_step();
         for problem in self.case.take_problems() {

@@ -159,19 +159,8 @@ fn waits(step: &PlanStep) -> Finding {
     }
 }
 
-/// Says what the engine does not do yet.
+/// Says what the engine has no model of.
 fn supported(plan: &Plan) -> Result<(), NoVerdict> {
-    let later = |what: &str| {
-        NoVerdict::NotSupported(format!(
-            "{}: `{what}` is not run by the engine yet",
-            plan.id
-        ))
-    };
-    for step in &plan.steps {
-        if let StepAction::Later(key) = &step.action {
-            return Err(later(key));
-        }
-    }
     let config = &plan.config;
     let off = |value: &Value| *value == false;
     let features = config.features.iter();
@@ -363,7 +352,6 @@ impl<'a> Run<'a> {
             StepAction::Fork(point) => self.fork(step, *point)?,
             StepAction::Rollback(turns) => self.roll_back(step, *turns)?,
             StepAction::Revert(turn) => self.revert(step, *turn)?,
-            StepAction::Later(key) => return Err(NoVerdict::NotSupported(key.clone())),
         }
         Ok(())
     }
