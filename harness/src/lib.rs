@@ -53,5 +53,6 @@ pub mod rollout_edit;
 pub mod rollout_file;
 pub mod scenario;
 pub mod shrink;
+pub mod simulate;
 pub mod texts;
 pub mod verify;

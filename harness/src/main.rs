@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use harness::cli::context::Context;
 use harness::cli::{
     Exit, bench_resume, bless, calibrate, check, crash, diff, doctor, fuzz_history, import, lint,
-    list, new, perturb, record, review, schema, show, shrink,
+    list, new, perturb, record, review, schema, show, shrink, simulate,
 };
 
 #[global_allocator]
@@ -57,6 +57,8 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Makes a scenario as small as it can be while it still shows something.
     Shrink(shrink::ShrinkArgs),
+    /// Plays drawn sessions on our engine, and holds them to every law.
+    Simulate(simulate::SimulateArgs),
     /// Runs a scenario on one subject and writes its rollout files.
     Record(record::RecordArgs),
     /// Makes a scenario that reproduces a recorded rollout.
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => return calibrate::run(args).finish(),
         Command::Doctor(args) => return doctor::run(args).finish(),
         Command::Shrink(args) => return shrink::run(args).finish(),
+        Command::Simulate(args) => return simulate::run(args).finish(),
         Command::Record(args) => return record::run(args).finish(),
         Command::Import(args) => return import::run(args).finish(),
         Command::BenchResume(args) => return bench_resume::run(args).finish(),
@@ -108,6 +111,7 @@ fn main() -> ExitCode {
             | Command::Import(_)
             | Command::BenchResume(_)
             | Command::Shrink(_)
+            | Command::Simulate(_)
             | Command::Record(_) => Exit::OK,
         },
     };

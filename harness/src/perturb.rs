@@ -61,11 +61,16 @@ impl Draw {
     }
 
     pub(crate) fn text(&mut self) -> String {
-        let pieces = 1 + self.below(PIECES_MAX);
-        (0..pieces)
-            .map(|_| PIECES[self.below(PIECES.len() as u64) as usize])
-            .collect()
+        text_of(&mut |bound| self.below(bound))
     }
+}
+
+/// A text of drawn pieces; `below` draws a number below a bound.
+pub(crate) fn text_of(below: &mut dyn FnMut(u64) -> u64) -> String {
+    let pieces = 1 + below(PIECES_MAX);
+    (0..pieces)
+        .map(|_| PIECES[below(PIECES.len() as u64) as usize])
+        .collect()
 }
 
 /// One variant of a plan.

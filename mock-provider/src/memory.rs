@@ -54,6 +54,16 @@ impl MemoryProvider {
         self.script.begin_step(replies);
     }
 
+    /// Adds a reply behind those of the step: for a script that is made while a client asks.
+    pub fn push_reply(&mut self, reply: ScriptedReply) {
+        self.script.push(reply);
+    }
+
+    /// Whether no reply waits.
+    pub fn is_dry(&self) -> bool {
+        self.script.is_dry()
+    }
+
     /// Ends a step; the labels of its unused replies.
     pub fn end_step(&mut self) -> Vec<String> {
         self.script.end_step()

@@ -356,6 +356,19 @@ impl Script {
             .collect();
     }
 
+    /// Adds a reply behind those of the step: for a script that is made while a client asks.
+    pub fn push(&mut self, reply: ScriptedReply) {
+        self.queue.push_back(Queued {
+            left: reply.attempts,
+            reply,
+        });
+    }
+
+    /// Whether no reply waits.
+    pub fn is_dry(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Ends a step: the labels of its unused replies, each of them a problem too.
     pub fn end_step(&mut self) -> Vec<String> {
         let unused: Vec<Queued> = self.queue.drain(..).collect();

@@ -12,19 +12,20 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
         let mut expected: Option<u64> = None;
         let edits = masked.edits.iter().filter(|edit| edit.file == Some(file));
         let begin = edits.map(|edit| edit.records).max().unwrap_or(0);
+        let mut after_others = false;
         for (line, record) in rollout.records.iter().enumerate().skip(begin) {
             if record.get("$raw").is_some() || record.get("$no_newline").is_some() {
                 continue;
             }
             let place = || format!("file {} record {line}", file + 1);
             match (record.get("ordinal").and_then(Value::as_u64), expected) {
-                (None, None) => {}
+                (None, None) => after_others = true,
                 (None, Some(_)) => found.push(format!("{}: ordinal is missing", place())),
                 (Some(n), Some(wanted)) if n != wanted => {
                     found.push(format!("{}: ordinal {n}, expected {wanted}", place()));
                     expected = Some(n + 1);
                 }
-                (Some(n), None) if line > begin => {
+                (Some(n), None) if after_others => {
                     found.push(format!("{}: ordinal {n} after records without", place()));
                     expected = Some(n + 1);
                 }

@@ -22,6 +22,7 @@ pub mod review;
 pub mod schema;
 pub mod show;
 pub mod shrink;
+pub mod simulate;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -5,13 +5,13 @@ use mock_provider::script;
 
 use super::codex::slug;
 use crate::recording::{Answer, Finding};
-use crate::scenario::plan::{Action, Answers, Ending, Plan, PlanReply, PlanStep, ReplyBody};
+use crate::scenario::plan::{Action, Answers, Ending, ModelSpec, PlanReply, PlanStep, ReplyBody};
 use crate::texts::Calibration;
 
 /// A reply as the provider takes it, with the real texts.
 pub(crate) fn scripted(
     reply: &PlanReply,
-    plan: &Plan,
+    models: &[ModelSpec],
     calibration: &Calibration,
 ) -> script::ScriptedReply {
     let answers = match &reply.answers {
@@ -25,7 +25,7 @@ pub(crate) fn scripted(
             model,
         } => {
             let wire = |name: &String| {
-                let known = plan.models.iter().find(|model| model.name == *name);
+                let known = models.iter().find(|model| model.name == *name);
                 known.map_or_else(|| name.clone(), slug)
             };
             script::Answers::Compaction {
@@ -75,9 +75,9 @@ pub(crate) fn scripted(
 }
 
 /// The response that the provider keeps, if the client has read all of it.
-pub(crate) fn answer(plan: &Plan, entry: &Entry) -> Option<Answer> {
+pub(crate) fn answer(steps: &[PlanStep], entry: &Entry) -> Option<Answer> {
     let label = entry.reply.as_ref().filter(|_| !entry.client_left);
-    let replies = plan.steps.iter().flat_map(|step| &step.replies);
+    let replies = steps.iter().flat_map(|step| &step.replies);
     let reply = replies
         .into_iter()
         .find(|reply| Some(&reply.label) == label)?;

@@ -108,7 +108,7 @@ fn put(plan: &mut Plan, items: Vec<Value>, place: Place) {
 
 /// Whether a version reads the item: 0.144.6 knows no output without a call id, and would refuse
 /// the whole history.
-fn parses(item: &Value, version: &Version) -> bool {
+pub(crate) fn parses(item: &Value, version: &Version) -> bool {
     let outside = item["type"] == "function_call_output" && item.get("call_id").is_none();
     !outside || *version >= Version::new(0, 164, 0)
 }
@@ -117,7 +117,12 @@ fn parses(item: &Value, version: &Version) -> bool {
 pub fn items(seed: u64) -> Vec<Value> {
     let mut draw = Draw::new(seed);
     let bytes: Vec<u8> = (0..BYTES).map(|_| draw.below(256) as u8).collect();
-    Drawn::arbitrary(&mut Unstructured::new(&bytes)).map_or_else(|_| Vec::new(), |drawn| drawn.0)
+    items_of(&bytes)
+}
+
+/// The items that bytes are read as; none where they do not suffice.
+pub(crate) fn items_of(bytes: &[u8]) -> Vec<Value> {
+    Drawn::arbitrary(&mut Unstructured::new(bytes)).map_or_else(|_| Vec::new(), |drawn| drawn.0)
 }
 
 /// Masked input items of the first request of a run.

@@ -12,6 +12,7 @@ mod events;
 pub mod hooks;
 mod json_schema;
 mod load;
+pub(crate) mod parts;
 pub mod plain;
 pub mod plan;
 pub(crate) mod png;

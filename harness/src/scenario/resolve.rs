@@ -299,7 +299,7 @@ fn client_context(step: &Step) -> Result<Vec<(String, bool, String)>, String> {
         .collect()
 }
 
-fn action(step: &Step) -> Result<StepAction, String> {
+pub(super) fn action(step: &Step) -> Result<StepAction, String> {
     if let Some(parts) = &step.user {
         let settings = Settings {
             model: step.model.clone(),
@@ -427,7 +427,7 @@ fn ends(written: &EndsWith) -> Ends {
     }
 }
 
-fn replies(
+pub(super) fn replies(
     written: &Many<Reply>,
     step: usize,
     version: &Version,
@@ -443,7 +443,7 @@ fn replies(
             Some(count) => attempts(count, version).map_err(placed)?,
         };
         if applies(range, version).map_err(placed)? && attempts > 0 {
-            let label = format!("step {step} reply {}", index + 1);
+            let label = label(step, index + 1);
             let made = plan_reply(&reply.value, built, version).map_err(placed)?;
             kept.push(PlanReply {
                 label,
@@ -454,6 +454,11 @@ fn replies(
         }
     }
     Ok(kept)
+}
+
+/// How a reply is called in findings.
+pub(super) fn label(step: usize, reply: usize) -> String {
+    format!("step {step} reply {reply}")
 }
 
 fn plain(keys: &Ordered<Located<Value>>) -> Vec<(String, Value)> {

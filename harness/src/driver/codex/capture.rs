@@ -40,7 +40,7 @@ pub(super) fn journal(
             headers: request.headers.clone(),
             body: calibration.to_ours_bytes(&body),
             reply: entry.reply.clone(),
-            answer: answer(plan, entry),
+            answer: answer(&plan.steps, entry),
         });
     }
     (exchanges, findings)

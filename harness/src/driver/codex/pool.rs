@@ -136,7 +136,7 @@ impl Pool {
             .steps
             .iter()
             .flat_map(|step| &step.replies)
-            .any(|reply| scripted(reply, plan, &self.calibration).needs_live());
+            .any(|reply| scripted(reply, &plan.models, &self.calibration).needs_live());
         if live || plan.config.websockets {
             self.live.open_case(&key)
         } else {

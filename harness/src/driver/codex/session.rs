@@ -360,7 +360,7 @@ impl<'a> Session<'a> {
         let replies = step
             .replies
             .iter()
-            .map(|reply| scripted(reply, self.plan, self.calibration()))
+            .map(|reply| scripted(reply, &self.plan.models, self.calibration()))
             .collect();
         self.case.begin_step(replies);
     }

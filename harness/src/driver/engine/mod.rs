@@ -6,6 +6,7 @@
 mod budgets;
 mod crash;
 mod hooks;
+pub(crate) mod play;
 mod ports;
 #[cfg(test)]
 mod replays;
@@ -119,7 +120,7 @@ impl Driver for EngineDriver {
             };
             result?;
         }
-        Ok(run.finish())
+        Ok(run.finish(&plan.steps))
     }
 }
 
@@ -196,6 +197,10 @@ struct Run<'a> {
     life: Rc<Life>,
     edits: Vec<Edited>,
     findings: Vec<Finding>,
+    /// How a turn ends is noted, and no finding.
+    notes_ends: bool,
+    /// How the turn of the step ended.
+    ended: Option<Ends>,
 }
 
 impl<'a> Run<'a> {
@@ -223,6 +228,8 @@ impl<'a> Run<'a> {
             life,
             edits: Vec::new(),
             findings: Vec::new(),
+            notes_ends: false,
+            ended: None,
         }
     }
 
@@ -263,16 +270,12 @@ impl<'a> Run<'a> {
         let replies = step
             .replies
             .iter()
-            .map(|reply| scripted(reply, self.plan, &ours))
+            .map(|reply| scripted(reply, &self.plan.models, &ours))
             .collect();
         self.provider.begin(replies, step);
         self.tools.begin(step);
         // A thread that starts may ask at once: its answers have to be there.
-        let is_first = self
-            .plan
-            .steps
-            .first()
-            .is_some_and(|first| std::ptr::eq(first, step));
+        let is_first = step.number == 1;
         if is_first && !matches!(step.action, StepAction::Resume(_)) {
             self.session().prewarm().await;
         }
@@ -431,6 +434,13 @@ impl<'a> Run<'a> {
             status: TurnStatus::Completed,
             message: None,
         });
+        if self.notes_ends {
+            self.ended = Some(Ends {
+                status,
+                message: Some(message),
+            });
+            return;
+        }
         let said = expected
             .message
             .as_ref()
@@ -446,7 +456,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn finish(mut self) -> Outcome {
+    fn finish(mut self, steps: &[PlanStep]) -> Outcome {
         if let Some(append) = self.files.fault_ahead() {
             self.findings.push(Finding {
                 id: "storage.not_reached".to_owned(),
@@ -462,7 +472,7 @@ impl<'a> Run<'a> {
                 path: entry.request.path.clone(),
                 headers: entry.request.headers.clone(),
                 body: entry.request.body.to_vec(),
-                answer: answer(self.plan, &entry),
+                answer: answer(steps, &entry),
                 reply: entry.reply,
             })
             .collect();

@@ -17,14 +17,16 @@ use engine::ports::{
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use mock_provider::journal::{self, Entry};
 use mock_provider::memory::{MemoryProvider, MemoryReply};
-use mock_provider::script::{Ending, FRAME_HEADER, FRAME_METHOD, HANDSHAKE_METHOD, ScriptedReply};
+use mock_provider::script::{Ending, Kind, FRAME_HEADER, FRAME_METHOD, HANDSHAKE_METHOD, ScriptedReply};
 use serde_json::Value;
 
-use crate::driver::script::problem_finding;
+use crate::driver::script::{problem_finding, scripted};
 use crate::recording::{ClientEvent, Finding};
 use crate::scenario::plan::{Action, ModelSpec, PlanReply, PlanStep, ToolAnswer};
+use crate::texts::Calibration;
 
 use super::change;
+use super::play::Player;
 use super::storage::Life;
 
 /// The running session, as the client's actions reach it.
@@ -74,6 +76,15 @@ pub(super) struct Provider {
     /// Nobody listens: nothing is answered, and nothing arrives.
     unreachable: bool,
     life: Rc<Life>,
+    /// Makes replies where none waits.
+    maker: Option<Maker>,
+}
+
+/// Who makes replies, and the client that has to know of their calls.
+#[derive(Clone)]
+struct Maker {
+    player: Rc<dyn Player>,
+    tools: Rc<Client>,
 }
 
 impl Provider {
@@ -84,7 +95,42 @@ impl Provider {
             client,
             unreachable,
             life,
+            maker: None,
         }
+    }
+
+    /// With replies that are made when they are asked for.
+    pub(super) fn made_by(self, player: Rc<dyn Player>, tools: Rc<Client>) -> Self {
+        let maker = Some(Maker { player, tools });
+        Self { maker, ..self }
+    }
+
+    /// Replies of the running step, with those that were made.
+    pub(super) fn replies(&self) -> Vec<PlanReply> {
+        self.step.borrow().clone()
+    }
+
+    /// Has a reply made for a request that none waits for.
+    fn make(&self, kind: &Kind, request: &journal::Request) {
+        let Some(Maker { player, tools }) = &self.maker else {
+            return;
+        };
+        if !self.memory.borrow().is_dry() {
+            return;
+        }
+        let Some(reply) = player.reply(&kind.answers, request) else {
+            return;
+        };
+        let scripted = scripted(&reply, &self.client.models, &Calibration::default());
+        self.memory.borrow_mut().push_reply(scripted);
+        tools.expect(&reply);
+        self.step.borrow_mut().push(reply);
+    }
+
+    fn respond(&self, request: journal::Request) -> MemoryReply {
+        let kind = Kind::of(&request);
+        self.make(&kind, &request);
+        self.memory.borrow_mut().respond_to_kind(&kind, request)
     }
 
     pub(super) fn begin(&self, replies: Vec<ScriptedReply>, step: &PlanStep) {
@@ -127,10 +173,8 @@ impl Provider {
         request: journal::Request,
         over: Transport,
     ) -> Result<Box<dyn EventStream>, HttpFailure> {
-        let mut memory = self.memory.borrow_mut();
-        let reply = memory.respond(request);
-        let number = memory.journal().len() - 1;
-        drop(memory);
+        let reply = self.respond(request);
+        let number = self.requests() - 1;
         let stream = |headers, events, end, gate| -> Box<dyn EventStream> {
             Box::new(Stream {
                 headers,
@@ -266,12 +310,14 @@ impl Sampler for Provider {
         }
         let head = HANDSHAKE_HEAD.into_iter().map(owned);
         let headers = head.chain(handshake.headers).chain([owned(HANDSHAKE_TAIL)]);
-        let (number, refused) = self.memory.borrow_mut().handshake(journal::Request {
+        let opening = journal::Request {
             method: HANDSHAKE_METHOD.to_owned(),
             path: handshake.path.to_owned(),
             headers: headers.collect(),
             body: Bytes::new(),
-        });
+        };
+        self.make(&Kind::of(&opening), &opening);
+        let (number, refused) = self.memory.borrow_mut().handshake(opening);
         let result: Result<Rc<dyn Connection>, HttpFailure> = match refused {
             None | Some(MemoryReply::Http { status: 101, .. }) => {
                 let provider = self.clone();
@@ -298,7 +344,7 @@ impl Sampler for Provider {
         if self.life.is_dead() {
             return std::future::pending().boxed_local();
         }
-        let reply = self.memory.borrow_mut().respond(posted(request));
+        let reply = self.respond(posted(request));
         let result = match reply {
             MemoryReply::Http {
                 status: 200, body, ..
@@ -476,6 +522,14 @@ impl Client {
         *self.order.order.borrow_mut() = order.flatten().collect();
         self.order.asked.borrow_mut().clear();
         self.order.passed.set(0);
+    }
+
+    /// More answers, of a reply that was made for a request of the running step.
+    fn expect(&self, reply: &PlanReply) {
+        let answers = reply.tool_answers.iter().cloned();
+        self.answers.borrow_mut().extend(answers);
+        let order = reply.answer_order.iter().flatten().cloned();
+        self.order.order.borrow_mut().extend(order);
     }
 
     fn take(&self, call_id: &str) -> Option<ToolAnswer> {

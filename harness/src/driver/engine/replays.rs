@@ -94,7 +94,7 @@ async fn replayed(case: &Case) -> Vec<Value> {
     let session = session.expect("a thread");
     run.install(session);
     run.step(&plan.steps[1]).await.expect("the second turn");
-    let outcome = run.finish();
+    let outcome = run.finish(&plan.steps);
     assert_eq!(outcome.findings, [], "{}", case.name);
     let inputs = inputs(&outcome.recording);
     assert_eq!(inputs.len(), 2, "{}", case.name);

@@ -115,7 +115,7 @@ async fn resumed(case: &Case, lines: &[Value]) -> Result<(Vec<Value>, u64), Unre
     run.install(session);
     run.step(&plan.steps[1]).await.expect("the turn");
     let with_base = run.profile.base_is_item;
-    let outcome = run.finish();
+    let outcome = run.finish(&plan.steps);
     assert_eq!(outcome.findings, [], "{}", case.label());
     let first = &outcome.recording.journal[0];
     let body: Value = serde_json::from_slice(&first.body).expect("a body");

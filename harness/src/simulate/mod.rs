@@ -1,0 +1,134 @@
+//! Deterministic simulation: sessions drawn from a seed, played on our engine while they are drawn,
+//! and held to every law.
+//!
+//! The generator is asked for each step and for each reply while the engine runs, so every request
+//! has an answer, whatever the engine does. What was drawn is an ordinary scenario: it plays again
+//! as one, on any subject, and a finding is one that was shrunk.
+
+pub mod against;
+mod dice;
+mod facts;
+pub mod find;
+mod head;
+pub mod laws;
+mod replies;
+mod session;
+mod swarm;
+
+use std::rc::Rc;
+
+use serde_json::Value;
+
+pub use self::dice::Dice;
+pub use self::swarm::Reach;
+
+use self::head::Head;
+use self::session::Session;
+use self::swarm::Used;
+use crate::driver::engine::EngineDriver;
+use crate::driver::engine::play::Player;
+use crate::driver::{NoVerdict, Outcome};
+use crate::scenario::plan::{Plan, PlanStep};
+
+/// A session that was played.
+#[derive(Debug)]
+pub struct Simulated {
+    /// The drawn options, as they are printed.
+    pub options: String,
+    /// What came up.
+    used: Used,
+    /// Settings that the laws have to know of.
+    head: Head,
+    /// Draws that it took.
+    pub draws: u64,
+    /// The scenario.
+    pub scenario: Value,
+    /// The plan that was played.
+    pub plan: Plan,
+    /// What was captured.
+    pub outcome: Outcome,
+}
+
+/// Why a session was not played to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Unplayed {
+    /// The generator drew what does not fit together: a fault of the generator.
+    #[error("the generator made what is no scenario: {0}")]
+    Generator(String),
+    /// The engine has no verdict on this scenario.
+    #[error("{0}")]
+    NoVerdict(NoVerdict, Box<Value>),
+}
+
+/// Plays the session of some draws on a driver.
+pub async fn play(
+    driver: &EngineDriver,
+    family: usize,
+    reach: Reach,
+    dice: Dice,
+    name: &str,
+) -> Result<Simulated, Unplayed> {
+    let (session, mut plan) =
+        Session::new(dice, family, reach, name).map_err(Unplayed::Generator)?;
+    let session = Rc::new(session);
+    let player: Rc<dyn Player> = session.clone();
+    let played = driver.play(&plan, &player).await;
+    let scenario = session.scenario().map_err(Unplayed::Generator)?;
+    let played = played.map_err(|why| Unplayed::NoVerdict(why, Box::new(scenario.clone())))?;
+    plan.steps = played.steps.into_iter().map(asserted).collect();
+    Ok(Simulated {
+        options: session.swarm().to_string(),
+        used: session.used(),
+        head: session.head(),
+        draws: session.draws(),
+        scenario,
+        plan,
+        outcome: played.outcome,
+    })
+}
+
+/// How a turn has to end, as the scenario says it: without a message.
+fn asserted(mut step: PlanStep) -> PlanStep {
+    if let Some(ends) = &mut step.ends {
+        ends.message = None;
+    }
+    step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::Driver as _;
+    use crate::golden::versions::VERSIONS;
+    use crate::scenario::plain::Tree;
+    use crate::scenario::write::write;
+    use crate::scenario::{Resolved, load_bytes};
+
+    /// Otherwise nothing that is found could be shown again.
+    #[tokio::test(flavor = "current_thread")]
+    async fn what_was_drawn_is_a_scenario_that_plays_the_same() {
+        for (family, version) in VERSIONS.iter().enumerate() {
+            let driver = EngineDriver::new(&format!("{}+fixed", version.name)).expect("a family");
+            let release = version.real.parse().expect("a version");
+            for storage in [false, true] {
+                let reach = Reach { storage, faults: true, repeatable: false };
+                for seed in 0..60 {
+                    let name = format!("seed_{seed}");
+                    let dice = Dice::of_seed(seed);
+                    let played = play(&driver, family, reach, dice, &name).await;
+                    let played = played.unwrap_or_else(|why| panic!("{name}: {why}"));
+                    let text = write(&Tree::from(&played.scenario));
+                    let loaded = load_bytes("drawn", &name, text.as_bytes(), None)
+                        .unwrap_or_else(|found| panic!("{name}: {found:?}\n{text}"));
+                    let Ok(Resolved::Applicable(plan)) = loaded.plan(&release) else {
+                        panic!("{name} does not resolve")
+                    };
+                    let again = driver.run(&plan).await.expect("runs");
+                    if again.recording != played.outcome.recording {
+                        panic!("{}: {name} plays otherwise\n{text}", version.name);
+                    }
+                }
+            }
+        }
+    }
+}
