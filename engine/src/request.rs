@@ -1,5 +1,7 @@
 //! From a prompt to the wire: body, headers and turn metadata.
 
+use std::fmt::Write as _;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
@@ -70,7 +72,7 @@ pub fn build(
     prompt: &[Item],
     output_schema: Option<&Value>,
 ) -> Request {
-    let metadata = turn_metadata(settings, profile, at, purpose).to_string();
+    let metadata = ascii_json(&turn_metadata(settings, profile, at, purpose));
     let body = body(
         settings,
         profile,
@@ -166,8 +168,11 @@ fn headers(
     let mut headers = vec![
         (BETA_FEATURES, "remote_compaction_v2".to_owned()),
         ("x-codex-window-id", window_text(at)),
-        ("x-codex-turn-metadata", metadata.to_owned()),
     ];
+    // What no header may hold is left out of all of them (request.client_metadata.header).
+    if !metadata.contains(DELETE) {
+        headers.push(("x-codex-turn-metadata", metadata.to_owned()));
+    }
     if settings.model.sampling.lite {
         headers.push(("x-openai-internal-codex-responses-lite", "true".to_owned()));
     }
@@ -187,6 +192,25 @@ fn headers(
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
+}
+
+/// The one control character that JSON does not escape.
+const DELETE: char = '\u{7f}';
+
+/// JSON in which only ASCII stands as written (request.client_metadata.ascii).
+pub fn ascii_json(value: &Value) -> String {
+    let mut out = String::new();
+    for sign in value.to_string().chars() {
+        if sign.is_ascii() {
+            out.push(sign);
+            continue;
+        }
+        for unit in sign.encode_utf16(&mut [0; 2]) {
+            // Writing to a text cannot fail.
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    }
+    out
 }
 
 fn turn_metadata(
@@ -316,7 +340,7 @@ fn body(
         }
     };
     let new = profile.base_is_item;
-    let tier = settings.effective_service_tier().map(|tier| json!(tier));
+    let tier = settings.effective_service_tier(profile).map(|tier| json!(tier));
     let base = settings.base_text();
     set("model", Some(json!(settings.model.slug)));
     set("stream", new.then(|| json!(true)));

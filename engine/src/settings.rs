@@ -231,6 +231,9 @@ const AZURE: [&str; 6] = [
     "windows.net/openai",
 ];
 
+/// The tier that any model has.
+const FLEX_TIER: &str = "flex";
+
 /// A service tier by the name that goes on; `fast` is the older one of `priority`.
 pub fn service_tier(name: String) -> String {
     if name == "fast" {
@@ -307,9 +310,13 @@ impl Settings {
             .filter(|_| model.supports_verbosity)
     }
 
-    /// Service tier of a request, if the model has it.
-    pub fn effective_service_tier(&self) -> Option<&str> {
+    /// Service tier of a request, if the model has it. From 0.164 on `flex` needs no model
+    /// (request.service_tier.flex).
+    pub fn effective_service_tier(&self, profile: &crate::profile::Profile) -> Option<&str> {
         let wanted = self.sampling.service_tier.as_deref()?;
+        if wanted == FLEX_TIER && profile.wide_metadata {
+            return Some(wanted);
+        }
         let mut known = self.model.sampling.service_tiers.iter();
         known.find(|tier| *tier == wanted).map(String::as_str)
     }

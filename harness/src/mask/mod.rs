@@ -403,3 +403,9 @@ pub(crate) fn exact_object(bytes: &[u8]) -> Option<Value> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
     (value.is_object() && serde_json::to_vec(&value).ok()? == bytes).then_some(value)
 }
+
+/// The same of a text in which only ASCII stands as written, as the metadata of a turn.
+pub(crate) fn exact_ascii_object(text: &str) -> Option<Value> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    (value.is_object() && engine::request::ascii_json(&value) == text).then_some(value)
+}

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::{Part, Site, State, exact_object, text, walk};
+use super::{Part, Site, State, exact_ascii_object, text, walk};
 
 /// A metadata string becomes `{"$json": …}` if it is JSON as serde writes it.
 pub(crate) fn metadata(site: &Site<'_>, value: &Value, state: &mut State) -> Option<Value> {
@@ -15,7 +15,7 @@ pub(crate) fn metadata(site: &Site<'_>, value: &Value, state: &mut State) -> Opt
     if site.part == Part::Header && state.body_metadata.as_deref() == Some(raw) {
         return Some("<same as body>".into());
     }
-    let inner = exact_object(raw.as_bytes())?;
+    let inner = exact_ascii_object(raw)?;
     let site = Site {
         parent: "",
         key: "",

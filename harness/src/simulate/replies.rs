@@ -72,10 +72,15 @@ impl Draft {
         }
         let mut reply = self.content();
         let items = items_of(&reply);
+        let kind = |reply: &Map<String, Value>, key: &str| {
+            let list = reply.get("items").and_then(Value::as_array);
+            reply.contains_key(key) || list.is_some_and(|list| list.iter().any(|item| item.get(key).is_some()))
+        };
+        let calls = kind(&reply, "call") || kind(&reply, "raw");
         if let Some(usage) = self.usage(bytes) {
             reply.insert("usage".to_owned(), usage);
         }
-        if let Some(fault) = self.stream_fault(fault, items) {
+        if let Some(fault) = self.stream_fault(fault, items, calls) {
             reply.insert("fault".to_owned(), fault);
         } else if items > 0
             && let Some(act) = self.act()
@@ -114,7 +119,7 @@ impl Draft {
     }
 
     /// A fault inside a stream of so many items, or at its end.
-    fn stream_fault(&mut self, fault: FaultKind, items: usize) -> Option<Value> {
+    fn stream_fault(&mut self, fault: FaultKind, items: usize, calls: bool) -> Option<Value> {
         let place = |draft: &mut Self| draft.dice.below(items as u64 + 2);
         match fault {
             FaultKind::Window => Some(json!({"failed": "context_length_exceeded"})),
@@ -124,7 +129,8 @@ impl Draft {
             FaultKind::NoCompleted => Some(json!({"no_completed": true})),
             FaultKind::Malformed => Some(json!({"malformed_event": {"after_events": place(self)}})),
             // The first event is no item, and the last one ends the response.
-            FaultKind::Duplicate if items > 0 => Some(json!({"duplicate_event": 2})),
+            // Two calls with one id are a race of the client.
+            FaultKind::Duplicate if items > 0 && !calls => Some(json!({"duplicate_event": 2})),
             FaultKind::Duplicate
             | FaultKind::None
             | FaultKind::Http
@@ -240,7 +246,7 @@ impl Draft {
             }
             // The answer of remote compaction v1 is no stream.
             if implementation != "remote_v1"
-                && let Some(inside) = self.stream_fault(fault, 1)
+                && let Some(inside) = self.stream_fault(fault, 1, false)
             {
                 let mut reply = self.summary(is_local);
                 reply.insert("fault".to_owned(), inside);
