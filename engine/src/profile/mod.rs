@@ -163,8 +163,8 @@ pub struct Profile {
     pub settings_at_resume: bool,
     /// A fork that is resumed tells the client its usage at once.
     pub tells_usage_of_resumed_forks: bool,
-    /// A fork has the permissions that the thread has now, not those of the config.
-    pub forks_live_permissions: bool,
+    /// A fork has the sandbox that the thread has now, not that of the config.
+    pub forks_live_sandbox: bool,
     /// A transport error names the URL (0.144).
     pub url_in_transport_errors: bool,
     /// An unexpected status has a code of its own (0.164+).
@@ -290,7 +290,7 @@ impl Profile {
             restores_thread_settings: false,
             settings_at_resume: false,
             tells_usage_of_resumed_forks: true,
-            forks_live_permissions: false,
+            forks_live_sandbox: false,
             url_in_transport_errors: true,
             connection_failed_code: false,
             rate_limit_errors: false,
@@ -399,7 +399,7 @@ impl Profile {
             turn_context_keys: &["cwd", "model", "approval_policy"],
             settings_at_resume: false,
             tells_usage_of_resumed_forks: false,
-            forks_live_permissions: true,
+            forks_live_sandbox: true,
             reads_full_window_of_400: true,
             anchors_without_id: true,
             names_deferred_tools: true,

@@ -8,7 +8,7 @@ mod given;
 mod resume;
 mod ways_back;
 
-pub use self::ways_back::{Taken, rollback_marker};
+pub use self::ways_back::{InForce, Taken, rollback_marker};
 
 pub use self::accept::Refused;
 
@@ -124,6 +124,8 @@ impl RetainedTexts {
 pub struct Session {
     pub(crate) profile: Profile,
     pub(crate) settings: Settings,
+    /// Settings that the thread was loaded with.
+    loaded: Settings,
     pub(crate) ports: Ports,
     pub(crate) inbox: Rc<Inbox>,
     pub(crate) thread: String,
@@ -229,6 +231,7 @@ impl Session {
         let base_model = profile.wide_metadata.then(|| settings.model.clone());
         let session = Self {
             profile,
+            loaded: settings.clone(),
             settings,
             ports,
             inbox: Rc::new(Inbox::default()),
@@ -291,6 +294,14 @@ impl Session {
     /// The settings in force.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The settings that it has, and those that it was loaded with.
+    pub fn in_force(&self) -> InForce {
+        InForce {
+            now: self.settings.clone(),
+            loaded: self.loaded.clone(),
+        }
     }
 
     /// The live history.

@@ -43,8 +43,9 @@ impl Session {
     ) -> Result<Self, Unreadable> {
         let based_fork = found.forked_from.is_some() && found.next_ordinal.is_some();
         let (begun, open_end, next) = (found.begun, found.open_end, found.next_ordinal);
-        let skipped = found.skipped.clone();
+        let (skipped, model) = (found.skipped.clone(), found.model.clone());
         let (mut session, recorded) = Self::restored(profile, settings, ports, found, known);
+        session.warn_of_other_model(model.as_deref());
         let ordinal = next.filter(|_| begun || session.recorder.paginated());
         let opened = session.recorder.go_on(ordinal, open_end);
         opened.map_err(|failure| Unreadable::NotWritable(failure.reason))?;
@@ -126,7 +127,6 @@ impl Session {
             session.settings.sampling.service_tier = found.service_tier;
         }
         session.warn_of_service_tier();
-        session.warn_of_other_model(found.model.as_deref());
         let known = session.settings.model.clone();
         let named = |slug| Model {
             slug,
@@ -139,6 +139,7 @@ impl Session {
         if !session.profile.plants(Planted::BaselineForgotten) {
             session.baseline = found.baseline;
         }
+        session.loaded = session.settings.clone();
         let now = rollout::thread_settings(&session.settings, &session.profile, &session.thread);
         let recorded = match found.applied {
             Some(event) if event["thread_settings"] != now["thread_settings"] => {
@@ -177,7 +178,7 @@ impl Session {
     }
 
     /// The model of the newest turn is another one than the thread goes on with.
-    fn warn_of_other_model(&self, before: Option<&str>) {
+    pub(super) fn warn_of_other_model(&self, before: Option<&str>) {
         let now = &self.settings.model.slug;
         if let Some(before) = before.filter(|before| before != now) {
             self.ports.observer.event(Event::Warning {

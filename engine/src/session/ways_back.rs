@@ -27,11 +27,23 @@ pub enum Taken {
     Copied(Vec<String>),
     /// The records before an ordinal.
     Based(HistoryBase),
+    /// No record: it forks before the first turn of a thread with ordinals.
+    Nothing,
+}
+
+/// The settings of a thread that is gone back in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InForce {
+    /// Those that it has now.
+    pub now: Settings,
+    /// Those that it was loaded with.
+    pub loaded: Settings,
 }
 
 impl Session {
     /// A new thread that goes on where another one was; `found` is what that one was there, and
-    /// `taken_over` the settings that it has now.
+    /// `live` the settings that it has now. It takes its folder and its permissions from there, and
+    /// the rest from the config (fork.settings).
     pub fn fork(
         profile: Profile,
         settings: Settings,
@@ -39,13 +51,13 @@ impl Session {
         found: Found,
         known: &[Model],
         taken: Taken,
-        taken_over: Option<&Settings>,
+        live: Option<&Settings>,
     ) -> Self {
         let (thread, window) = (ports.ids.uuid(), ports.ids.uuid());
         let from = ForkedFrom {
             thread: found.thread.clone(),
             ordinal: match &taken {
-                Taken::Copied(_) => None,
+                Taken::Copied(_) | Taken::Nothing => None,
                 Taken::Based(base) => Some(base.end_ordinal),
             },
         };
@@ -57,10 +69,20 @@ impl Session {
         };
         let config = settings.clone();
         let (mut session, _) = Self::restored(profile, settings, ports, found, known);
-        // Permissions are those that the thread has now, on 0.171, or those of the config.
-        let now = taken_over.filter(|_| session.profile.forks_live_permissions);
-        session.take_permissions(now.unwrap_or(&config));
-        session.settings.sampling.service_tier = config.sampling.service_tier;
+        let now = live.unwrap_or(&config);
+        let (approval, sandbox) = (now.approval.clone(), now.sandbox.clone());
+        session.settings = Settings {
+            cwd: now.cwd.clone(),
+            thread_base: session.settings.thread_base.take(),
+            ..config
+        };
+        if session.profile.wide_metadata {
+            session.settings.approval = approval;
+        }
+        if session.profile.forks_live_sandbox {
+            session.settings.sandbox = sandbox;
+        }
+        session.loaded = session.settings.clone();
         session.history_initialization = "warm_fork";
         session.origin.forked_from = Some(from);
         session.attributed_turn = attributed.filter(|_| session.profile.usage_records);
@@ -79,13 +101,20 @@ impl Session {
                 session.begin_file(&window, Some(base), Some(ordinal));
                 session.record_settings();
             }
+            Taken::Nothing => {
+                session.supplied = true;
+                session.settings_recorded = false;
+                session.begin_file(&window, None, Some(0));
+                let settings = session.settings.clone();
+                session.record_settings_of(&settings);
+            }
         }
         session.report_usage();
         session
     }
 
     /// The same thread as it was before a turn, in a file that stands on an older one; before its
-    /// first turn it stands on none.
+    /// first turn it stands on none. Its settings stay as they are (revert.settings).
     pub fn revert(
         profile: Profile,
         settings: Settings,
@@ -93,37 +122,49 @@ impl Session {
         found: Found,
         known: &[Model],
         base: Option<HistoryBase>,
+        live: Option<InForce>,
     ) -> Self {
         let window = found.first_window.clone();
         let attributed = found.attributed_turn.clone();
-        let applied = found.applied.clone();
+        let (applied, model) = (found.applied.clone(), found.model.clone());
         let config = settings.clone();
         let (mut session, _) = Self::restored(profile, settings, ports, found, known);
+        session.warn_of_other_model(model.as_deref());
         session.attributed_turn = attributed;
+        let InForce { now, loaded } = live.unwrap_or_else(|| InForce {
+            now: session.settings.clone(),
+            loaded: config.clone(),
+        });
+        if base.is_none() {
+            session.base_model = Some(config.model.clone());
+        }
+        let thread_base = session.settings.thread_base.take();
+        session.settings = Settings {
+            thread_base,
+            ..config
+        };
         // Before its first turn a thread has nothing to go by.
         session.supplied = base.is_none();
         session.settings_recorded = base.is_some();
         let ordinal = base.as_ref().map_or(0, |base| base.end_ordinal);
         session.begin_file(&window, base, Some(ordinal));
-        // It is loaded with the permissions of the config, and those of its records follow.
-        let mut loaded = session.settings.clone();
-        loaded.sandbox = config.sandbox;
-        loaded.approval = config.approval;
-        let event = thread_settings(&loaded, &session.profile, &session.thread);
+        // It is loaded with what it was loaded with before, but for the model and the tier, and what
+        // is in force follows.
+        let mut first = loaded.clone();
+        first.model = now.model.clone();
+        first.sampling.service_tier.clone_from(&now.sampling.service_tier);
+        session.loaded = loaded;
+        let event = thread_settings(&first, &session.profile, &session.thread);
         let same = applied.is_some_and(|it| it["thread_settings"] == event["thread_settings"]);
         if session.profile.settings_at_resume || !same {
-            session.record_settings_of(&loaded);
+            session.record_settings_of(&first);
         }
+        session.settings = now;
         let tier = &mut session.settings.sampling.service_tier;
         tier.get_or_insert_with(|| DEFAULT_TIER.to_owned());
         let restored = session.settings.clone();
         session.record_settings_of(&restored);
         session
-    }
-
-    fn take_permissions(&mut self, from: &Settings) {
-        self.settings.sandbox.clone_from(&from.sandbox);
-        self.settings.approval.clone_from(&from.approval);
     }
 
     /// Writes the session record of a file that stands on others, or holds a copy of one.

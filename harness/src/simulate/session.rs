@@ -38,6 +38,8 @@ pub(super) struct Draft {
     parts: Parts,
     steps: Vec<Value>,
     requests: usize,
+    /// The folder changed.
+    moved: bool,
     /// Images so far.
     images: u64,
     /// Steps that have to come next, last one first.
@@ -81,6 +83,7 @@ impl Session {
             parts,
             steps: Vec::new(),
             requests: 0,
+            moved: false,
             images: 0,
             due: Vec::new(),
             failing: false,
@@ -226,6 +229,8 @@ impl Draft {
                 json!({"stop": stop})
             }),
             StepKind::ResumeLive => begun.then(|| json!({"resume": {"by": "id"}})),
+            // 0.144.6 forks with the folder that its database knows by then.
+            StepKind::Fork if self.family == OLDEST && self.moved => None,
             StepKind::Fork => begun.then(|| {
                 let turn = 1 + self.dice.below(turns);
                 match self.dice.below(3) {
@@ -284,7 +289,9 @@ impl Draft {
     }
 
     fn setting(&mut self) -> (&'static str, Value) {
-        match self.dice.below(7) {
+        let kind = self.dice.below(7);
+        self.moved |= kind == 2;
+        match kind {
             0 => ("effort", json!(*self.dice.pick(&["low", "high"]))),
             1 => ("summary", json!(*self.dice.pick(&["concise", "none", "auto"]))),
             2 => ("cwd", json!(*self.dice.pick(&["sub", "far"]))),
@@ -302,6 +309,7 @@ impl Draft {
         let mut step = Map::new();
         let extra = self.swarm.extra.pick(&mut self.dice);
         self.used.extras.add(extra);
+        self.moved |= extra == ExtraKind::Cwd;
         let text = self.dice.text("Do");
         let input = match extra {
             ExtraKind::Image => {

@@ -2,6 +2,7 @@
 
 use engine::rollout::HistoryBase;
 use engine::rollout_read::{self, Found, Place, Unreadable};
+use engine::settings::Settings;
 use engine::session::{Session, Taken, rollback_marker};
 use engine::settings::Model;
 use serde_json::{Value, json};
@@ -137,16 +138,22 @@ impl Run<'_> {
         let found = self.found_in(&lines[..cut], None)?;
         let taken = match self.base(&lines, cut) {
             Some(base) if found.next_ordinal.is_some() => Taken::Based(base),
+            None if found.next_ordinal.is_some() => Taken::Nothing,
             Some(_) | None => {
                 let copied = lines[..cut].iter().map(|line| line.text.clone());
                 Taken::Copied(copied.collect())
             }
         };
         self.files.open();
-        let live = self
-            .session
-            .as_ref()
-            .map(|session| session.settings().clone());
+        let told = |line: &Line| line.record["payload"]["cwd"].as_str().map(str::to_owned);
+        let contexts = lines.iter().rev().filter(|line| line.record["type"] == "turn_context");
+        // 0.144.6 goes by the folder that its records say last.
+        let recorded = contexts.filter(|_| !self.profile.wide_metadata).find_map(told);
+        let live = self.session.as_ref().map(|session| {
+            let live = session.settings().clone();
+            let cwd = recorded.unwrap_or_else(|| live.cwd.clone());
+            Settings { cwd, ..live }
+        });
         let session = Session::fork(
             self.profile.clone(),
             self.settings.clone(),
@@ -174,7 +181,9 @@ impl Run<'_> {
         let base = self.base(&lines, cut);
         self.files.open();
         let (profile, settings) = (self.profile.clone(), self.settings.clone());
-        let session = Session::revert(profile, settings, self.ports(), found, &self.known(), base);
+        let live = self.session.as_ref().map(Session::in_force);
+        let known = self.known();
+        let session = Session::revert(profile, settings, self.ports(), found, &known, base, live);
         self.turns.truncate(turn - 1);
         self.install(session);
         Ok(())
