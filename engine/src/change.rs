@@ -89,7 +89,10 @@ impl Session {
             match reach {
                 Reach::Thread => {
                     let asked = !change.is_empty();
+                    let before = thread.clone();
                     change.apply(thread);
+                    let is_new = !thread.same_environment(&before);
+                    self.counters.injected += u64::from(is_new && self.profile.wide_metadata);
                     if asked {
                         let changed = thread.clone();
                         self.record_settings_of(&changed);

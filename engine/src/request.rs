@@ -340,7 +340,9 @@ fn body(
         }
     };
     let new = profile.base_is_item;
-    let tier = settings.effective_service_tier(profile).map(|tier| json!(tier));
+    let tier = settings
+        .effective_service_tier(profile)
+        .map(|tier| json!(tier));
     let base = settings.base_text();
     set("model", Some(json!(settings.model.slug)));
     set("stream", new.then(|| json!(true)));

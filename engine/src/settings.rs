@@ -331,6 +331,11 @@ impl Settings {
         self.sampling.executed_calls && self.sends_passthrough() && profile.wide_metadata
     }
 
+    /// Whether commands run in the same folder under the same permissions.
+    pub fn same_environment(&self, other: &Self) -> bool {
+        (&self.cwd, &self.sandbox, &self.approval) == (&other.cwd, &other.sandbox, &other.approval)
+    }
+
     /// Base instructions of the thread.
     pub fn base_text(&self) -> &str {
         self.base_instructions

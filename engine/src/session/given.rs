@@ -146,13 +146,17 @@ impl Session {
         }
         let whole = text.len() <= truncate::RETAINED_BYTES;
         let source = Retained {
-            revision: format!("retained_{}", self.ports.ids.uuid()),
+            revision: String::new(),
             message_id: item.payload["id"].as_str().unwrap_or_default().to_owned(),
             turn_id: turn.to_owned(),
             role,
             complete: complete && whole,
             text: truncate::retained(text),
         };
+        // What comes twice is no revision (`retained.same_text`).
+        let known = self.retained.revision_of(&source);
+        let revision = known.unwrap_or_else(|| format!("retained_{}", self.ports.ids.uuid()));
+        let source = Retained { revision, ..source };
         item.meta.retained = Some(source.clone());
         let order = item.meta.user_input_order.unwrap_or_default();
         self.retained.push(order, source);

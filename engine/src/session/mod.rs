@@ -104,6 +104,20 @@ pub struct RetainedTexts {
 pub(crate) const RETAINED_TEXTS_MAX: usize = 8;
 
 impl RetainedTexts {
+    /// The revision of a text that is retained already.
+    pub(crate) fn revision_of(&self, source: &Retained) -> Option<String> {
+        let texts = if source.role == "user" {
+            &self.user
+        } else {
+            &self.assistant
+        };
+        let known = texts.iter().map(|(_, known)| known).find(|known| {
+            (&known.message_id, &known.turn_id, &known.text)
+                == (&source.message_id, &source.turn_id, &source.text)
+        });
+        known.map(|known| known.revision.clone())
+    }
+
     /// Retains a text; the oldest of its role goes when there are too many.
     pub(crate) fn push(&mut self, order: u64, source: Retained) {
         let (texts, dropped) = if source.role == "user" {
@@ -111,6 +125,12 @@ impl RetainedTexts {
         } else {
             (&mut self.assistant, &mut self.assistant_dropped)
         };
+        if texts
+            .iter()
+            .any(|(_, known)| known.revision == source.revision)
+        {
+            return;
+        }
         texts.retain(|(_, known)| known.message_id != source.message_id);
         texts.push((order, source));
         if texts.len() > RETAINED_TEXTS_MAX {
@@ -313,10 +333,18 @@ impl Session {
     /// holds already (`turn.settings.recorded`).
     pub fn update_settings(&mut self, change: Change) {
         let asked = !change.is_empty();
+        let before = self.settings.clone();
         change.apply(&mut self.settings);
+        self.count_environment(&before);
         if asked && self.meta.is_none() {
             self.record_settings();
         }
+    }
+
+    /// A new environment takes a number of the batches of injected items (rollout.injected.settings).
+    fn count_environment(&mut self, before: &Settings) {
+        let is_new = !self.settings.same_environment(before);
+        self.counters.injected += u64::from(is_new && self.profile.wide_metadata);
     }
 
     /// Sets what the client says about the next turn.

@@ -196,7 +196,11 @@ impl Session {
         let Some(tier) = tier.filter(|tier| *tier != DEFAULT_TIER) else {
             return;
         };
-        if self.settings.effective_service_tier(&self.profile).is_none() {
+        if self
+            .settings
+            .effective_service_tier(&self.profile)
+            .is_none()
+        {
             self.ports.observer.event(Event::Warning {
                 message: format!(
                     "Configured service tier `{tier}`{TIER_UNKNOWN}`{}`{TIER_LEFT_OUT}",

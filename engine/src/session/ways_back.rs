@@ -152,7 +152,10 @@ impl Session {
         // is in force follows.
         let mut first = loaded.clone();
         first.model = now.model.clone();
-        first.sampling.service_tier.clone_from(&now.sampling.service_tier);
+        first
+            .sampling
+            .service_tier
+            .clone_from(&now.sampling.service_tier);
         session.loaded = loaded;
         let event = thread_settings(&first, &session.profile, &session.thread);
         let same = applied.is_some_and(|it| it["thread_settings"] == event["thread_settings"]);

@@ -37,28 +37,49 @@ fn against(real: &str, from: u64, to: u64) -> Result<Exit, Exit> {
             for seed in batch {
                 match simulate::against::draw(&engine, real.version, *seed).await {
                     Ok(one) => drawn.push(one),
-                    Err(why) => { skipped += 1; say!("NOT RUN seed {seed}: {why}"); }
+                    Err(why) => {
+                        skipped += 1;
+                        say!("NOT RUN seed {seed}: {why}");
+                    }
                 }
             }
             let plans: Vec<_> = drawn.iter().map(|one| &one.plan).collect();
             let driver = match crate::driver::open(&real.name, &plans).await {
                 Ok(driver) => driver,
-                Err(why) => { say!("NOT RUN: {why}"); return; }
+                Err(why) => {
+                    say!("NOT RUN: {why}");
+                    return;
+                }
             };
-            simulate::against::compare(&*driver, &drawn, real.version, &gate.unmodelled, 4, &mut |one, compared| {
-                match compared {
-                    Err(why) => { skipped += 1; say!("NOT RUN seed {}: {why}", one.seed); }
+            simulate::against::compare(
+                &*driver,
+                &drawn,
+                real.version,
+                &gate.unmodelled,
+                4,
+                &mut |one, compared| match compared {
+                    Err(why) => {
+                        skipped += 1;
+                        say!("NOT RUN seed {}: {why}", one.seed);
+                    }
                     Ok(found) if found.is_empty() => passed += 1,
                     Ok(found) => {
                         failed += 1;
                         let path = format!("target/findings/{}-{}.yaml", real.name, one.seed);
                         let _ = std::fs::create_dir_all("target/findings");
                         let _ = std::fs::write(&path, write(&Tree::from(&one.scenario)));
-                        say!("FAILED seed {}: {} differences, {path}", one.seed, found.len());
-                        for finding in found.iter().take(3) { say!("  {}", finding.message.replace('\n', "\n  ")); }
+                        say!(
+                            "FAILED seed {}: {} differences, {path}",
+                            one.seed,
+                            found.len()
+                        );
+                        for finding in found.iter().take(3) {
+                            say!("  {}", finding.message.replace('\n', "\n  "));
+                        }
                     }
-                }
-            }).await;
+                },
+            )
+            .await;
         }
     })?;
     say!("{passed} passed, {failed} failed, {skipped} skipped");
@@ -76,20 +97,41 @@ pub fn run(args: &SimulateArgs) -> Exit {
         return Exit::usage("--seeds A..B");
     };
     let (from, to): (u64, u64) = (from.parse().unwrap_or(0), to.parse().unwrap_or(0));
-    if let Some(real) = &args.against { return against(real, from, to).unwrap_or_else(|exit| exit); }
+    if let Some(real) = &args.against {
+        return against(real, from, to).unwrap_or_else(|exit| exit);
+    }
     let name = subject.name.trim_start_matches("engine@");
     let driver = EngineDriver::new(name).expect("an engine");
-    let reach = Reach { storage: true, faults: true, repeatable: false };
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let reach = Reach {
+        storage: true,
+        faults: true,
+        repeatable: false,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
     let mut counts: std::collections::BTreeMap<String, (usize, u64)> = Default::default();
     let (mut play, mut judge, mut requests, mut steps) = (0.0, 0.0, 0, 0);
     for seed in from..to {
         let at = Instant::now();
-        let played = runtime.block_on(simulate::play(&driver, subject.version, reach, Dice::of_seed(seed), &format!("seed_{seed}")));
+        let played = runtime.block_on(simulate::play(
+            &driver,
+            subject.version,
+            reach,
+            Dice::of_seed(seed),
+            &format!("seed_{seed}"),
+        ));
         play += at.elapsed().as_secs_f64();
         match played {
             Err(why) => {
-                if let (simulate::Unplayed::NoVerdict(_, scenario), true) = (&why, to - from == 1) { say!("{}", write(&Tree::from(&**scenario))); } counts.entry(format!("unplayed: {why}")).or_insert((0, seed)).0 += 1; }
+                if let (simulate::Unplayed::NoVerdict(_, scenario), true) = (&why, to - from == 1) {
+                    say!("{}", write(&Tree::from(&**scenario)));
+                }
+                counts
+                    .entry(format!("unplayed: {why}"))
+                    .or_insert((0, seed))
+                    .0 += 1;
+            }
             Ok(played) => {
                 requests += played.outcome.recording.journal.len();
                 steps += played.plan.steps.len();
@@ -99,15 +141,41 @@ pub fn run(args: &SimulateArgs) -> Exit {
                 if to - from == 1 {
                     say!("{}", played.options);
                     say!("{}", write(&Tree::from(&played.scenario)));
-                    for finding in found.values() { say!("{}: {}", finding.id, finding.message); }
+                    for finding in found.values() {
+                        say!("{}: {}", finding.id, finding.message);
+                    }
                 }
-                for id in found.keys() { if counts.get(id).is_none_or(|_| to - from == 1) { if let Some(only) = std::env::var_os("ONLY") { if !id.contains(&*only.to_string_lossy()) { continue; } } 
- let small = simulate::find::smallest(&runtime, &driver, subject.version, &played.scenario, id, 3000); say!("--- {id} seed {seed}, {} runs\n{}", small.runs, write(&small.tree)); } }
-                for id in found.into_keys() { counts.entry(id).or_insert((0, seed)).0 += 1; }
+                for id in found.keys() {
+                    if counts.get(id).is_none_or(|_| to - from == 1) {
+                        if let Some(only) = std::env::var_os("ONLY") {
+                            if !id.contains(&*only.to_string_lossy()) {
+                                continue;
+                            }
+                        }
+                        let small = simulate::find::smallest(
+                            &runtime,
+                            &driver,
+                            subject.version,
+                            &played.scenario,
+                            id,
+                            3000,
+                        );
+                        say!(
+                            "--- {id} seed {seed}, {} runs\n{}",
+                            small.runs,
+                            write(&small.tree)
+                        );
+                    }
+                }
+                for id in found.into_keys() {
+                    counts.entry(id).or_insert((0, seed)).0 += 1;
+                }
             }
         }
     }
-    for (id, (count, seed)) in &counts { say!("{count} {id} first {seed}"); }
+    for (id, (count, seed)) in &counts {
+        say!("{count} {id} first {seed}");
+    }
     say!("play {play:.2} s, judge {judge:.2} s, requests {requests}, steps {steps}");
     Exit::OK
 }

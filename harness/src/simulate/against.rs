@@ -65,9 +65,8 @@ pub async fn compare(
     let mut runs = stream::iter(runs).buffer_unordered(jobs);
     while let Some((session, theirs)) = runs.next().await {
         let profile = VERSIONS[family].name;
-        let compared = theirs.map(|theirs| {
-            compare_live(&session.ours, &theirs, profile, unmodelled)
-        });
+        let compared =
+            theirs.map(|theirs| compare_live(&session.ours, &theirs, profile, unmodelled));
         tell(session, compared);
     }
 }

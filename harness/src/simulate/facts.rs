@@ -130,13 +130,13 @@ impl Facts {
                 return;
             }
         };
-        let code = events.iter().map(|event| &event["response"]["error"]["code"]);
+        let code = events
+            .iter()
+            .map(|event| &event["response"]["error"]["code"]);
         self.window_full |= code.into_iter().any(|code| code == TOO_LONG);
         let done = |event: &&Value| event["type"] == "response.output_item.done";
         let items = events.iter().filter(done).map(|event| &event["item"]);
-        items
-            .clone()
-            .for_each(|item| self.of_item(item, ids));
+        items.clone().for_each(|item| self.of_item(item, ids));
         let is_whole = *ending == Ending::Complete
             && events
                 .last()

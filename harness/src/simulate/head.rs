@@ -75,7 +75,10 @@ pub(super) fn draw(dice: &mut Dice, family: usize, reach: Reach, seed: &str) -> 
         set("auto_compact_token_limit_scope", json!("body_after_prefix"));
     }
     if dice.rarely(8) {
-        set("post_turn_compact_threshold_percent", json!(5 + dice.below(90)));
+        set(
+            "post_turn_compact_threshold_percent",
+            json!(5 + dice.below(90)),
+        );
     }
     if dice.rarely(6) {
         set("compact_prompt", json!(dice.text("Sum up")));

@@ -111,7 +111,11 @@ mod tests {
             let driver = EngineDriver::new(&format!("{}+fixed", version.name)).expect("a family");
             let release = version.real.parse().expect("a version");
             for storage in [false, true] {
-                let reach = Reach { storage, faults: true, repeatable: false };
+                let reach = Reach {
+                    storage,
+                    faults: true,
+                    repeatable: false,
+                };
                 for seed in 0..60 {
                     let name = format!("seed_{seed}");
                     let dice = Dice::of_seed(seed);

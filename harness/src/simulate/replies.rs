@@ -74,7 +74,8 @@ impl Draft {
         let items = items_of(&reply);
         let kind = |reply: &Map<String, Value>, key: &str| {
             let list = reply.get("items").and_then(Value::as_array);
-            reply.contains_key(key) || list.is_some_and(|list| list.iter().any(|item| item.get(key).is_some()))
+            reply.contains_key(key)
+                || list.is_some_and(|list| list.iter().any(|item| item.get(key).is_some()))
         };
         let calls = kind(&reply, "call") || kind(&reply, "raw");
         if let Some(usage) = self.usage(bytes) {
@@ -87,7 +88,10 @@ impl Draft {
         {
             // Between two events, or behind the last item.
             let after = 1 + self.dice.below(items as u64);
-            reply.insert("gate".to_owned(), json!({"after_events": after, "do": [act]}));
+            reply.insert(
+                "gate".to_owned(),
+                json!({"after_events": after, "do": [act]}),
+            );
         }
         Value::Object(reply)
     }

@@ -203,7 +203,9 @@ impl Draft {
         }
         let kind = self.swarm.step.pick(&mut self.dice);
         let step = self.drawn(kind, so_far.turns as u64);
-        self.used.steps.add(if step.is_some() { kind } else { StepKind::User });
+        self.used
+            .steps
+            .add(if step.is_some() { kind } else { StepKind::User });
         Some(step.unwrap_or_else(|| self.user()))
     }
 
@@ -215,6 +217,8 @@ impl Draft {
             StepKind::User => None,
             StepKind::Compact => begun.then(|| json!({"compact": true})),
             StepKind::Settings => Some(json!({"settings": self.settings()})),
+            // Settings and items are written down by two tasks of a binary.
+            StepKind::Inject if self.set_just_now() => None,
             StepKind::Inject => {
                 let bytes = self.dice.bytes(INJECTED_BYTES);
                 let items = fuzz::items_of(&bytes).into_iter().take(3);
@@ -251,6 +255,13 @@ impl Draft {
             }),
             StepKind::Storage => Some(self.storage()),
         }
+    }
+
+    /// The last step changed settings.
+    fn set_just_now(&self) -> bool {
+        self.steps
+            .last()
+            .is_some_and(|step| step.get("settings").is_some())
     }
 
     fn storage(&mut self) -> Value {
@@ -293,14 +304,20 @@ impl Draft {
         self.moved |= kind == 2;
         match kind {
             0 => ("effort", json!(*self.dice.pick(&["low", "high"]))),
-            1 => ("summary", json!(*self.dice.pick(&["concise", "none", "auto"]))),
+            1 => (
+                "summary",
+                json!(*self.dice.pick(&["concise", "none", "auto"])),
+            ),
             2 => ("cwd", json!(*self.dice.pick(&["sub", "far"]))),
             3 => {
                 let modes = ["read-only", "workspace-write", "danger-full-access"];
                 ("sandbox", json!(*self.dice.pick(&modes)))
             }
             4 => ("approval", json!(*self.dice.pick(&["never", "on-request"]))),
-            5 => ("service_tier", json!(*self.dice.pick(&["flex", "priority"]))),
+            5 => (
+                "service_tier",
+                json!(*self.dice.pick(&["flex", "priority"])),
+            ),
             _ => ("model", json!(*self.dice.pick(&["main", "other"]))),
         }
     }
@@ -317,7 +334,9 @@ impl Draft {
                 json!([{"text": text}, {"image": {"png": size}}])
             }
             ExtraKind::Long => json!({"repeat": "word ", "bytes": 500 + self.dice.below(9000)}),
-            ExtraKind::Contextual => json!(format!("<environment_context>{text}</environment_context>")),
+            ExtraKind::Contextual => {
+                json!(format!("<environment_context>{text}</environment_context>"))
+            }
             _ => json!(text),
         };
         step.insert("user".to_owned(), input);
@@ -341,10 +360,7 @@ impl Draft {
                 let text = format!("File {}.", dice.below(3));
                 set("client_context", json!({"ide": {trust: text}}));
             }
-            ExtraKind::None
-            | ExtraKind::Image
-            | ExtraKind::Long
-            | ExtraKind::Contextual => {}
+            ExtraKind::None | ExtraKind::Image | ExtraKind::Long | ExtraKind::Contextual => {}
         }
         Value::Object(step)
     }

@@ -389,7 +389,11 @@ impl Swarm {
 
 impl fmt::Display for Swarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "at most {} steps, {} requests", self.steps, self.requests)?;
+        writeln!(
+            f,
+            "at most {} steps, {} requests",
+            self.steps, self.requests
+        )?;
         writeln!(f, "steps:  {}", self.step)?;
         writeln!(f, "items:  {}", self.reply)?;
         writeln!(f, "faults: {}", self.fault)?;

@@ -17,7 +17,9 @@ use engine::ports::{
 use futures_util::future::{FutureExt, LocalBoxFuture};
 use mock_provider::journal::{self, Entry};
 use mock_provider::memory::{MemoryProvider, MemoryReply};
-use mock_provider::script::{Ending, Kind, FRAME_HEADER, FRAME_METHOD, HANDSHAKE_METHOD, ScriptedReply};
+use mock_provider::script::{
+    Ending, FRAME_HEADER, FRAME_METHOD, HANDSHAKE_METHOD, Kind, ScriptedReply,
+};
 use serde_json::Value;
 
 use crate::driver::script::{problem_finding, scripted};

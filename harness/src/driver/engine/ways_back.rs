@@ -2,9 +2,9 @@
 
 use engine::rollout::HistoryBase;
 use engine::rollout_read::{self, Found, Place, Unreadable};
-use engine::settings::Settings;
 use engine::session::{Session, Taken, rollback_marker};
 use engine::settings::Model;
+use engine::settings::Settings;
 use serde_json::{Value, json};
 
 use super::{Run, model};
@@ -146,9 +146,14 @@ impl Run<'_> {
         };
         self.files.open();
         let told = |line: &Line| line.record["payload"]["cwd"].as_str().map(str::to_owned);
-        let contexts = lines.iter().rev().filter(|line| line.record["type"] == "turn_context");
+        let contexts = lines
+            .iter()
+            .rev()
+            .filter(|line| line.record["type"] == "turn_context");
         // 0.144.6 goes by the folder that its records say last.
-        let recorded = contexts.filter(|_| !self.profile.wide_metadata).find_map(told);
+        let recorded = contexts
+            .filter(|_| !self.profile.wide_metadata)
+            .find_map(told);
         let live = self.session.as_ref().map(|session| {
             let live = session.settings().clone();
             let cwd = recorded.unwrap_or_else(|| live.cwd.clone());
