@@ -187,6 +187,10 @@ impl Session {
             if !details.is_empty() {
                 event["image_details"] = json!(details);
             }
+            if self.profile.wide_metadata && !images.is_empty() {
+                // All images of an input stand in it; a file would have a place of its own.
+                event["image_order"] = json!(vec!["inline"; images.len()]);
+            }
             event["local_images"] = json!([]);
             if self.profile.wide_metadata {
                 event["audio"] = json!([]);

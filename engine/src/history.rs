@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::images;
 use crate::items::{Item, output};
@@ -266,7 +266,7 @@ impl Sight {
         }
         for key in ["content", "output"] {
             let parts = item.payload.get_mut(key).and_then(Value::as_array_mut);
-            for part in parts.into_iter().flatten() {
+            for (place, part) in parts.into_iter().flatten().enumerate() {
                 let absent = match part["type"].as_str() {
                     Some("input_image") if !self.images => NO_IMAGE,
                     Some("input_audio") if !self.audio => NO_AUDIO,
@@ -277,9 +277,33 @@ impl Sight {
                     _ => continue,
                 };
                 *part = json!({"type": "input_text", "text": absent});
+                if key == "content" && absent == NO_IMAGE {
+                    tell_unsupported(&mut item.passthrough, place);
+                }
             }
         }
     }
+}
+
+/// Says of a part that the client put it there in place of an image (history.image.unsupported).
+fn tell_unsupported(passthrough: &mut Map<String, Value>, place: usize) {
+    let harness = json!({"provenance": {"type": "harness", "hook": false}});
+    for (key, told) in [
+        ("content_item_kinds", json!("images.unsupported")),
+        ("content_item_metadata", harness),
+    ] {
+        let known = passthrough.get_mut(key).and_then(|list| list.get_mut(place));
+        if let Some(known) = known {
+            *known = told;
+        }
+    }
+}
+
+/// An item as a model takes it in.
+pub(crate) fn seen_by(item: &Item, model: &Model, profile: &Profile) -> Item {
+    let mut item = item.clone();
+    Sight::of(model, profile).adapt(&mut item);
+    item
 }
 
 #[cfg(test)]

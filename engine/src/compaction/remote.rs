@@ -43,7 +43,7 @@ impl Session {
             }
         };
         Ok(Replacement {
-            kept: self.kept_user_items(),
+            kept: self.kept_user_items(&due.asked.model),
             last: Some(item),
             message: String::new(),
             response_id: Some(response_id),

@@ -4,10 +4,12 @@ use serde_json::{Value, json};
 
 use crate::client_context::keeps_for_client;
 use crate::context;
+use crate::history::seen_by;
 use crate::items::Item;
 use crate::planted::Planted;
 use crate::profile::Profile;
 use crate::session::Session;
+use crate::settings::Model;
 use crate::tokens::image_tokens;
 use crate::truncate::{self, BYTES_PER_TOKEN, Budget};
 
@@ -109,31 +111,32 @@ fn without_images(item: &Item, profile: &Profile) -> Item {
 
 impl Session {
     /// User messages and hook prompts that a remote compaction keeps, oldest first: cut part by
-    /// part, images in place (compaction.md §6.4).
-    pub(super) fn kept_user_items(&self) -> Vec<Item> {
+    /// part, images in place as the model that is asked sees them (compaction.md §6.4).
+    pub(super) fn kept_user_items(&self, asked: &Model) -> Vec<Item> {
         if self.profile.plants(Planted::RemoteTextsLost) {
             return Vec::new();
         }
         let mut left = KEPT_REMOTE_TOKENS;
         let mut kept = Vec::new();
         let items = self.history.items().iter().rev();
+        let items = items.map(|item| seen_by(item, asked, &self.profile));
         let for_client = |item: &Item| keeps_for_client(item, &self.profile);
-        let wanted = |item: &&Item| context::is_kept_remotely(item) || for_client(item);
+        let wanted = |item: &Item| context::is_kept_remotely(item) || for_client(item);
         for item in items.filter(wanted) {
             if left == 0 {
                 break;
             }
-            if for_client(item) {
-                kept.push(item.clone());
+            if for_client(&item) {
+                kept.push(item);
                 continue;
             }
-            let cost = self.kept_cost(item);
+            let cost = self.kept_cost(&item);
             if cost <= left {
                 left -= cost;
-                kept.push(item.clone());
+                kept.push(item);
                 continue;
             }
-            if let Some(cut) = cut_parts(item, left) {
+            if let Some(cut) = cut_parts(&item, left) {
                 kept.push(cut);
             }
             left = 0;
