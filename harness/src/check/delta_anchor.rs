@@ -2,15 +2,16 @@
 //!
 //! A frame with `previous_response_id` stands on a response of its own connection. With what that
 //! response was asked, its items and its own input it has to be the whole history: each turn
-//! request of a window begins with all of the one before and its answer. [`whole`] gives the other
-//! checkers the requests as they would be without deltas.
+//! request of a window begins with all of the one before and its answer, but for the first behind a
+//! rollback or a revert. [`whole`] gives the other checkers the requests as they would be without
+//! deltas.
 
 use std::collections::BTreeMap;
 
 use mock_provider::script::{FRAME_HEADER, FRAME_METHOD};
 use serde_json::{Map, Value};
 
-use super::{at, input, word};
+use super::{at, input, turn, turns_that_go_back, word};
 use crate::mask::{Masked, MaskedRequest};
 
 const PREVIOUS: &str = "previous_response_id";
@@ -26,12 +27,23 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
     }
     let (inputs, mut found) = rebuild(masked);
     let mut before: BTreeMap<String, (usize, Vec<Value>)> = BTreeMap::new();
+    let mut goes_back = turns_that_go_back(masked);
     for (number, (request, full)) in masked.wire.iter().zip(&inputs).enumerate() {
+        if masked.edits.iter().any(|edit| edit.requests == number) {
+            // The scenario changed what the thread holds.
+            before.clear();
+        }
         let (Some(full), Some(window)) = (full, window(request)) else {
             continue;
         };
         if request.kind != "turn" {
             continue;
+        }
+        if turn(request).is_some_and(|turn| goes_back.remove(turn)) {
+            // The windows behind that point are opened anew, too.
+            let thread = |window: &str| window.rsplit_once(':').map(|it| it.0.to_owned());
+            let own = thread(&window);
+            before.retain(|window, _| thread(window) != own);
         }
         if let Some((earlier, kept)) = before.get(&window) {
             let broken = kept
@@ -176,6 +188,7 @@ fn window(request: &MaskedRequest) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::with_records;
     use super::*;
     use crate::recording::Answer;
     use serde_json::json;
@@ -240,6 +253,27 @@ mod tests {
         assert_eq!(
             check(&changed),
             ["request 2 input item 1, rebuilt, is not what request 1 and its answer left"]
+        );
+    }
+
+    /// A rollback goes back once; what follows it has to grow again.
+    #[test]
+    fn only_the_first_request_behind_a_rollback_goes_back() {
+        let (a, b) = (message("a"), message("b"));
+        let mut back = frames(&[
+            (None, json!([a, b]), json!([])),
+            (None, json!([a]), json!([])),
+            (None, json!([b]), Value::Null),
+        ]);
+        back.wire[1].body["client_metadata"]["x-codex-turn-metadata"]["$json"]["turn_id"] =
+            json!("<turn:2>");
+        let records = vec![
+            json!({"payload": {"type": "thread_rolled_back"}}),
+            json!({"payload": {"type": "task_started", "turn_id": "<turn:2>"}}),
+        ];
+        assert_eq!(
+            check(&with_records(back, records)),
+            ["request 3 input item 0, rebuilt, is not what request 2 and its answer left"]
         );
     }
 

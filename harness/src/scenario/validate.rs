@@ -239,8 +239,19 @@ impl Found {
             "rollback",
             "revert",
         ];
+        // A thread that begins, or is loaded anew, opens its WebSocket.
+        let opens = |reply: &&Located<Reply>| {
+            matches!(reply.value.answers, Some(For::Prewarm))
+                || reply
+                    .value
+                    .fault
+                    .as_ref()
+                    .is_some_and(|fault| fault.handshake.is_some())
+        };
+        let sockets = scenario.config.websockets == Some(true);
+        let mut replies = step.replies.0.iter();
         if let Some(key) = keys.first().filter(|key| quiet.contains(key))
-            && let Some(reply) = step.replies.0.first()
+            && let Some(reply) = replies.find(|reply| !sockets || !opens(reply))
         {
             let why = format!("a `{key}` step sends no request");
             let problem = Problem::new(reply.at, "unreachable reply").why(why);

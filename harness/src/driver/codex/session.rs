@@ -340,6 +340,7 @@ impl<'a> Session<'a> {
                 let params = json!({"threadId": self.thread(), "beforeTurnId": before});
                 if self.revert(step, params).await?.is_some() {
                     self.turns.truncate(turn - 1);
+                    self.early_answered(step).await?;
                     self.drain().await;
                 }
             }

@@ -352,9 +352,15 @@ impl<'a> Run<'a> {
                 self.edits.push(edited);
             }
             StepAction::Storage(storage) => self.files.set_fault(storage.fault.clone()),
-            StepAction::Fork(point) => self.fork(step, *point)?,
+            StepAction::Fork(point) => {
+                self.fork(step, *point)?;
+                self.session().prewarm().await;
+            }
             StepAction::Rollback(turns) => self.roll_back(step, *turns)?,
-            StepAction::Revert(turn) => self.revert(step, *turn)?,
+            StepAction::Revert(turn) => {
+                self.revert(step, *turn)?;
+                self.session().prewarm().await;
+            }
         }
         Ok(())
     }
