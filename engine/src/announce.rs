@@ -206,7 +206,8 @@ impl Session {
 fn wire_part(part: &Value) -> Value {
     match part["type"].as_str() {
         Some("image") => {
-            json!({"type": "input_image", "image_url": part["url"], "detail": "high"})
+            let detail = part["detail"].as_str().unwrap_or("high");
+            json!({"type": "input_image", "image_url": part["url"], "detail": detail})
         }
         _ => json!({"type": "input_text", "text": part["text"]}),
     }

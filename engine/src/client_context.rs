@@ -3,11 +3,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::contextual;
 use crate::items::{self, Item};
-use crate::profile::Profile;
 use crate::session::Session;
 use crate::truncate;
+use crate::{context, contextual};
 
 /// One entry of client context.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,15 +23,15 @@ pub struct ClientContext {
 const KIND: &str = "additional_content.";
 
 impl Session {
-    /// Records the entries whose text differs from what was said before, by name.
+    /// Records the entries that the input before did not have. What an input leaves out is
+    /// forgotten, a steer leaves all out (`context.client.forgotten`).
     pub(crate) fn record_client_context(&mut self, turn: &str) {
         let mut entries = std::mem::take(&mut self.remarks.context);
         entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let before = std::mem::take(&mut self.client_context);
         for entry in entries {
-            let known = self
-                .client_context
-                .insert(entry.name.clone(), entry.clone());
-            if known.as_ref() == Some(&entry) {
+            if let Some(known) = before.iter().find(|(known, _)| *known == entry) {
+                self.client_context.push(known.clone());
                 continue;
             }
             let mut item = self.context_item(&entry);
@@ -44,8 +43,24 @@ impl Session {
                 let tokens = truncate::override_tokens(self.settings.truncation());
                 item.meta.fallback_token_limit = Some(tokens);
             }
+            self.client_context.push((entry, id_of(&item).to_owned()));
             self.commit(item);
         }
+    }
+
+    /// What a compaction keeps, with the context of the newest input before its last message of
+    /// the user (0.171). Context of earlier inputs is gone.
+    pub(crate) fn with_client_context(&self, mut kept: Vec<Item>) -> Vec<Item> {
+        if !self.profile.client_context_as_output {
+            return kept;
+        }
+        let recorded = |id: &str| self.history.items().iter().rfind(|item| id_of(item) == id);
+        let said = self.client_context.iter();
+        let said: Vec<Item> = said.filter_map(|(_, id)| recorded(id).cloned()).collect();
+        let place = kept.iter().rposition(context::is_real_user_message);
+        let place = place.unwrap_or(kept.len());
+        kept.splice(place..place, said);
+        kept
     }
 
     fn context_item(&self, entry: &ClientContext) -> Item {
@@ -81,6 +96,11 @@ impl Session {
     }
 }
 
+fn id_of(item: &Item) -> &str {
+    let id = item.payload.get("id").and_then(Value::as_str);
+    id.unwrap_or_default()
+}
+
 /// The name of an entry as one of a tool: letters, digits and `_`; a blank is `_`.
 fn tool_name(name: &str) -> String {
     let kept = name.chars().filter_map(|c| match c {
@@ -92,11 +112,6 @@ fn tool_name(name: &str) -> String {
         return "untrusted_content".to_owned();
     }
     kept
-}
-
-/// Whether a compaction keeps the item for the client.
-pub(crate) fn keeps_for_client(item: &Item, profile: &Profile) -> bool {
-    profile.client_context_as_output && is_client_context(item)
 }
 
 /// Opening of the tag around a text that is not to be trusted.

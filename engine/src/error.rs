@@ -301,6 +301,14 @@ impl Failure {
         }
     }
 
+    /// Whether the turn ends as a failed one.
+    pub(crate) fn ends_as_failed(&self) -> bool {
+        !matches!(
+            self.kind,
+            FailureKind::Interrupted | FailureKind::HookStopped
+        )
+    }
+
     /// Whether a stream is opened again after this failure of an ordinary turn.
     pub(crate) fn repeats_stream(&self) -> bool {
         match self.kind {

@@ -20,6 +20,7 @@ mod calls;
 pub mod change;
 pub mod client_context;
 pub mod compaction;
+mod completed;
 pub mod context;
 mod context_diff;
 pub mod contextual;

@@ -23,26 +23,6 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// From `usage` of a completed response; `None` when it is absent or null.
-    pub fn from_response(usage: &Value) -> Option<Self> {
-        let object = usage.as_object()?;
-        let number = |key: &str| object.get(key).and_then(Value::as_i64).unwrap_or(0);
-        let detail = |key: &str, inner: &str| {
-            object
-                .get(key)
-                .and_then(|details| details[inner].as_i64())
-                .unwrap_or(0)
-        };
-        Some(Self {
-            input: number("input_tokens"),
-            cached: detail("input_tokens_details", "cached_tokens"),
-            cache_write: detail("input_tokens_details", "cache_write_tokens"),
-            output: number("output_tokens"),
-            reasoning: detail("output_tokens_details", "reasoning_tokens"),
-            total: number("total_tokens"),
-        })
-    }
-
     /// Adds another usage.
     pub fn add(&mut self, other: Self) {
         self.input = self.input.saturating_add(other.input);

@@ -3,10 +3,11 @@
 use std::cell::OnceCell;
 
 use futures_util::StreamExt;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tracing::{Instrument, debug, info_span};
 
 use crate::calls::Calls;
+use crate::completed::read_completed;
 use crate::error::{Failure, FailureKind};
 use crate::events::Event;
 use crate::items::Item;
@@ -35,6 +36,10 @@ pub(crate) struct Turn {
     pub(crate) rerouted: bool,
     /// The thread's connection, which a turn of the user keeps for itself while it runs.
     pub(crate) socket: Option<Socket>,
+    /// A failure that the client was told of, behind which the turn went on (0.144).
+    outlived: Option<Failure>,
+    /// Steers that were taken for a sampling that did not come to be.
+    untold: Vec<(u64, Vec<Value>)>,
 }
 
 /// How a turn ended.
@@ -49,8 +54,11 @@ pub enum TurnEnd {
 }
 
 /// What one sampling left to do.
+#[derive(Default)]
 struct Sampled {
     needs_follow_up: bool,
+    /// A failure whose place a steer took.
+    outlived: Option<Failure>,
 }
 
 impl Session {
@@ -58,7 +66,7 @@ impl Session {
     pub async fn run_turn(&mut self, input: Vec<Value>, output_schema: Option<Value>) -> TurnEnd {
         let mut turn = self.start_turn(output_schema, true);
         let span = info_span!("turn", turn = %turn.id, profile = self.profile.release);
-        let result = self.turn_body(&mut turn, input).instrument(span).await;
+        let result = self.turn_bodies(&mut turn, input).instrument(span).await;
         self.remarks = Remarks::default();
         let interrupted =
             matches!(&result, Err(failure) if failure.kind == FailureKind::Interrupted);
@@ -100,7 +108,28 @@ impl Session {
             state: OnceCell::new(),
             rerouted: false,
             socket: by_user.then(|| self.socket.take()),
+            outlived: None,
+            untold: Vec::new(),
         }
+    }
+
+    /// The turn, and once more for each failure behind which a steer waits (0.144).
+    async fn turn_bodies(&mut self, turn: &mut Turn, input: Vec<Value>) -> Result<(), Failure> {
+        let mut result = self.turn_body(turn, input).await;
+        for _ in 0..SAMPLINGS_MAX {
+            let goes_on = self.profile.goes_on_for_steers && self.inbox.has_steer();
+            match &result {
+                Err(failure) if goes_on && failure.ends_as_failed() => {
+                    self.tell_failure(failure);
+                    turn.outlived = Some(failure.clone());
+                }
+                _ => return result,
+            }
+            result = self.turn_body(turn, Vec::new()).await;
+        }
+        // 0.144.6 itself never ends here (`steer.failed_turn`).
+        let message = format!("the turn began {SAMPLINGS_MAX} times anew (SAMPLINGS_MAX)");
+        Err(Failure::fatal(message))
     }
 
     async fn turn_body(&mut self, turn: &mut Turn, input: Vec<Value>) -> Result<(), Failure> {
@@ -117,7 +146,7 @@ impl Session {
             }
             return Err(failure);
         }
-        if self.baseline_turn() != Some(&turn.id) {
+        if turn.outlived.is_none() && self.baseline_turn() != Some(&turn.id) {
             self.record_context(&turn.id);
         }
         if !self.start_hooks(turn) {
@@ -132,11 +161,12 @@ impl Session {
 
     async fn sampling_loop(&mut self, turn: &mut Turn) -> Result<(), Failure> {
         let instant = self.instant_interrupt();
-        let mut input: Vec<(u64, Vec<Value>)> = Vec::new();
+        let mut input = Vec::new();
+        if turn.outlived.is_some() {
+            input = self.take_input();
+        }
         for number in 0..SAMPLINGS_MAX {
-            for (order, parts) in std::mem::take(&mut input) {
-                self.record_user(turn, &parts, order);
-            }
+            self.record_steers(turn, std::mem::take(&mut input));
             turn.last_agent_message = None;
             self.enter_sampling(&turn.id);
             self.remind_of_budget(turn);
@@ -147,6 +177,10 @@ impl Session {
             let sampled = self.sample(turn).instrument(span).await?;
             self.check_budget()?;
             let follow_up = sampled.needs_follow_up || self.inbox.has_steer();
+            if self.inbox.has_steer() {
+                // What it leaves out is forgotten as soon as it is there.
+                self.client_context.clear();
+            }
             let window_ends =
                 self.window_ends(turn) && !self.profile.plants(Planted::MidTurnSkipped);
             if follow_up && window_ends {
@@ -157,7 +191,10 @@ impl Session {
                     self.take_input();
                     input.clear();
                 }
-                self.compact_mid_turn(turn).await?;
+                if let Err(failure) = self.compact_mid_turn(turn).await {
+                    turn.untold = input;
+                    return Err(failure);
+                }
                 if self.profile.start_hooks_in_turn && !self.start_hooks(turn) {
                     return Ok(());
                 }
@@ -191,7 +228,15 @@ impl Session {
         let mut attempt = 0;
         loop {
             match self.sample_once(turn).await {
-                Ok(sampled) => return Ok(sampled),
+                Ok(sampled) => {
+                    let again = |failure: &Failure| {
+                        failure.repeats_stream() && attempt < self.settings.stream_max_retries
+                    };
+                    if let Some(failure) = sampled.outlived.as_ref().filter(|it| again(it)) {
+                        self.reconnect(attempt + 1, failure);
+                    }
+                    return Ok(sampled);
+                }
                 Err(failure) => {
                     if failure.kind == FailureKind::ContentFilter
                         && self.profile.guides_after_content_filter
@@ -238,6 +283,7 @@ impl Session {
         if cut {
             return Ok(Sampled {
                 needs_follow_up: true,
+                ..Sampled::default()
             });
         }
         let mut calls = Calls {
@@ -255,12 +301,22 @@ impl Session {
         if completed || !framed {
             self.emit_token_count();
         }
-        let end = read?;
+        // A steer made while the calls of a broken response ran takes the place of its failure.
+        let end = match read {
+            Err(failure) if !interrupted && self.instant_interrupt() && self.inbox.take_cut() => {
+                return Ok(Sampled {
+                    needs_follow_up: true,
+                    outlived: Some(failure),
+                });
+            }
+            read => read?,
+        };
         if interrupted || self.inbox.is_interrupted() {
             return Err(Failure::interrupted());
         }
         Ok(Sampled {
             needs_follow_up: !calls.pending.is_empty() || end.asks_again,
+            outlived: None,
         })
     }
 
@@ -359,18 +415,14 @@ impl Session {
                 Ok(None)
             }
             Some("response.completed") => {
-                let response = &event["response"];
-                let Some(id) = response["id"].as_str() else {
-                    return Err(Failure::disconnected(
-                        "failed to parse ResponseCompleted: missing field `id`",
-                    ));
+                let Some(response) = read_completed(&event["response"], &self.profile)? else {
+                    return Ok(None);
                 };
-                let usage = Usage::from_response(&response["usage"]);
                 let window = self.turn_settings().effective_window();
-                self.record_usage(usage, window, &turn.id, id);
+                self.record_usage(response.usage, window, &turn.id, &response.id);
                 Ok(Some(StreamEnd {
                     completed: true,
-                    asks_again: response["end_turn"] == json!(false),
+                    asks_again: response.asks_again,
                 }))
             }
             Some("response.failed") => Err(Failure::from_failed(&event["response"], &self.profile)),
@@ -382,6 +434,7 @@ impl Session {
     }
 
     pub(crate) fn end_turn(&mut self, turn: &Turn, result: Result<(), Failure>) -> TurnEnd {
+        let stopped = matches!(&result, Err(failure) if failure.kind == FailureKind::HookStopped);
         let end = match result {
             Ok(()) => TurnEnd::Completed,
             Err(failure) if failure.kind == FailureKind::Interrupted => {
@@ -410,12 +463,9 @@ impl Session {
             TurnEnd::Completed | TurnEnd::Interrupted => None,
         };
         if let Some(failure) = failure {
-            self.ports.observer.event(Event::Error {
-                message: failure.message.clone(),
-                will_retry: false,
-                code: failure.client_code(&self.profile),
-            });
+            self.tell_failure(failure);
         }
+        self.settle_steers(turn, end != TurnEnd::Interrupted || stopped);
         let last = turn
             .last_agent_message
             .as_deref()
@@ -427,19 +477,46 @@ impl Session {
         };
         self.recorder.event(record);
         self.warn_of_unsaved();
+        let outlived = turn.outlived.as_ref().filter(|_| end == TurnEnd::Completed);
+        let told = failure.or(outlived).cloned();
         let status = match &end {
-            TurnEnd::Completed => "completed",
+            TurnEnd::Completed if told.is_none() => "completed",
             TurnEnd::Interrupted => "interrupted",
-            TurnEnd::Failed(_) => "failed",
+            TurnEnd::Completed | TurnEnd::Failed(_) => "failed",
         };
         self.ports.observer.event(Event::TurnEnded {
             turn: turn.id.clone(),
             status,
-            error: failure
+            error: told
+                .as_ref()
                 .map(|failure| (failure.message.clone(), failure.client_code(&self.profile))),
         });
         self.leave_turn();
-        end
+        told.map_or(end, TurnEnd::Failed)
+    }
+
+    fn tell_failure(&self, failure: &Failure) {
+        self.ports.observer.event(Event::Error {
+            message: failure.message.clone(),
+            will_retry: false,
+            code: failure.client_code(&self.profile),
+        });
+    }
+
+    /// Steers that no sampling took: a failed turn keeps them in the history, an interrupted one
+    /// drops them.
+    fn settle_steers(&mut self, turn: &Turn, keep: bool) {
+        let waiting = self.inbox.take_steers();
+        let waiting = turn.untold.iter().cloned().chain(waiting).collect();
+        if keep {
+            self.record_steers(turn, waiting);
+        }
+    }
+
+    fn record_steers(&mut self, turn: &Turn, steers: Vec<(u64, Vec<Value>)>) {
+        for (order, parts) in steers {
+            self.record_user(turn, &parts, order);
+        }
     }
 
     /// Says that records of the thread are not in its rollout.

@@ -5,6 +5,7 @@ use tracing::debug;
 
 use super::replacement::kept_user_texts;
 use super::{Due, Replacement, assistant_text};
+use crate::completed::{Completed, read_completed};
 use crate::error::{Failure, FailureKind};
 use crate::history::History;
 use crate::items::{self, Item};
@@ -13,7 +14,6 @@ use crate::request::Purpose;
 use crate::session::Session;
 use crate::settings::Settings;
 use crate::texts;
-use crate::tokens::Usage;
 use crate::turn::Turn;
 
 /// One finished answer.
@@ -37,7 +37,7 @@ impl Session {
         };
         let message = format!("{}\n{summary}", texts::SUMMARY_PREFIX);
         Ok(Replacement {
-            kept: kept_user_texts(self.history.items(), &self.profile),
+            kept: self.with_client_context(kept_user_texts(self.history.items(), &self.profile)),
             last: Some(summary_item(&message)),
             message,
             response_id: Some(answer.response_id),
@@ -132,7 +132,9 @@ impl Session {
                     }
                 }
                 Some("response.completed") => {
-                    return Ok(self.take_answer(turn, due, &event["response"], outputs));
+                    if let Some(response) = read_completed(&event["response"], &self.profile)? {
+                        return Ok(self.take_answer(turn, due, response, outputs));
+                    }
                 }
                 _ => {}
             }
@@ -143,7 +145,7 @@ impl Session {
         &mut self,
         turn: &Turn,
         due: &Due,
-        response: &serde_json::Value,
+        response: Completed,
         outputs: Vec<Item>,
     ) -> Answer {
         let text = outputs.iter().rev().find_map(assistant_text);
@@ -151,12 +153,13 @@ impl Session {
         for item in outputs.into_iter().filter(|_| recorded) {
             self.record_compaction_output(turn, item);
         }
-        let response_id = response["id"].as_str().unwrap_or_default().to_owned();
-        let usage = Usage::from_response(&response["usage"]);
         let window = due.asked.effective_window();
-        self.record_usage(usage, window, &turn.id, &response_id);
+        self.record_usage(response.usage, window, &turn.id, &response.id);
         self.emit_token_count();
-        Answer { response_id, text }
+        Answer {
+            response_id: response.id,
+            text,
+        }
     }
 
     fn record_compaction_output(&mut self, turn: &Turn, mut item: Item) {

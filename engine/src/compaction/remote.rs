@@ -1,10 +1,11 @@
 //! Remote compaction: a provider that compacts gets the history and answers with an opaque item
 //! (v2) or with a whole new history (v1).
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tracing::debug;
 
 use super::{Due, Replacement};
+use crate::completed::{Completed, read_completed};
 use crate::context;
 use crate::error::{Failure, FailureKind};
 use crate::history::History;
@@ -12,7 +13,7 @@ use crate::items::{self, Item};
 use crate::request::Purpose;
 use crate::session::Session;
 use crate::settings::Settings;
-use crate::tokens::{Usage, estimate_text};
+use crate::tokens::estimate_text;
 use crate::turn::Turn;
 
 /// Stands for a tool output that does not fit into a remote compaction request.
@@ -43,7 +44,7 @@ impl Session {
             }
         };
         Ok(Replacement {
-            kept: self.kept_user_items(&due.asked.model),
+            kept: self.with_client_context(self.kept_user_items(&due.asked.model)),
             last: Some(item),
             message: String::new(),
             response_id: Some(response_id),
@@ -72,8 +73,9 @@ impl Session {
                     }
                 }
                 Some("response.completed") => {
-                    let response = &event["response"];
-                    return self.take_opaque(turn, response, found, outputs);
+                    if let Some(response) = read_completed(&event["response"], &self.profile)? {
+                        return self.take_opaque(turn, response, found, outputs);
+                    }
                 }
                 _ => {}
             }
@@ -84,12 +86,12 @@ impl Session {
     fn take_opaque(
         &mut self,
         turn: &Turn,
-        response: &Value,
+        response: Completed,
         mut found: Vec<Item>,
         outputs: usize,
     ) -> Result<(Item, String), Failure> {
-        let response_id = response["id"].as_str().unwrap_or_default().to_owned();
-        if let Some(usage) = Usage::from_response(&response["usage"]) {
+        let response_id = response.id;
+        if let Some(usage) = response.usage {
             self.record_thread_usage(usage, &turn.id, &response_id);
         }
         let count = found.len();

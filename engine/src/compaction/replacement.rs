@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::client_context::keeps_for_client;
 use crate::context;
 use crate::history::seen_by;
 use crate::items::Item;
@@ -25,14 +24,10 @@ pub(crate) fn kept_user_texts(history: &[Item], profile: &Profile) -> Vec<Item> 
     for item in history
         .iter()
         .rev()
-        .filter(|item| context::is_real_user_message(item) || keeps_for_client(item, profile))
+        .filter(|item| context::is_real_user_message(item))
     {
         if left == 0 {
             break;
-        }
-        if keeps_for_client(item, profile) {
-            kept.push(item.clone());
-            continue;
         }
         let text = item.texts();
         let bytes: u64 = text.iter().map(|text| text.len() as u64).sum();
@@ -120,15 +115,9 @@ impl Session {
         let mut kept = Vec::new();
         let items = self.history.items().iter().rev();
         let items = items.map(|item| seen_by(item, asked, &self.profile));
-        let for_client = |item: &Item| keeps_for_client(item, &self.profile);
-        let wanted = |item: &Item| context::is_kept_remotely(item) || for_client(item);
-        for item in items.filter(wanted) {
+        for item in items.filter(context::is_kept_remotely) {
             if left == 0 {
                 break;
-            }
-            if for_client(&item) {
-                kept.push(item);
-                continue;
             }
             let cost = self.kept_cost(&item);
             if cost <= left {

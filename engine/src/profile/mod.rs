@@ -114,6 +114,8 @@ pub struct Profile {
     pub keeps_text_after_failed_pre_turn: bool,
     /// The user text survives an interrupted pre-turn compaction (§5.4).
     pub keeps_text_after_interrupted_pre_turn: bool,
+    /// A turn that failed goes on where a steer waits; later the steer stays in the history.
+    pub goes_on_for_steers: bool,
     /// Hooks at the start run in the turn whose middle was compacted; otherwise before the next input.
     pub start_hooks_in_turn: bool,
     /// `task_complete` carries the error (row 32).
@@ -262,6 +264,7 @@ impl Profile {
             wide_permissions: false,
             keeps_text_after_failed_pre_turn: false,
             keeps_text_after_interrupted_pre_turn: false,
+            goes_on_for_steers: true,
             start_hooks_in_turn: false,
             error_in_task_complete: false,
             budget_shows_fractions: false,
@@ -345,6 +348,7 @@ impl Profile {
             model_switch_repeats_permissions: false,
             wide_permissions: true,
             keeps_text_after_failed_pre_turn: true,
+            goes_on_for_steers: false,
             start_hooks_in_turn: true,
             error_in_task_complete: true,
             warns_after_compaction: false,

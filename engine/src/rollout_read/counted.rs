@@ -204,7 +204,9 @@ impl Counted {
         };
         if let Some(event) = &self.applied {
             let applied = &event["thread_settings"];
-            found.service_tier = applied["service_tier"].as_str().map(str::to_owned);
+            let word = |key: &str| applied[key].as_str().map(str::to_owned);
+            found.service_tier = word("service_tier");
+            found.summary = word("reasoning_summary");
             // A sandbox that writes the workspace is that of the config again.
             found.sandbox =
                 permissions::recorded_sandbox(&applied["permission_profile"]).map(str::to_owned);

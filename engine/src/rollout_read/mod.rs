@@ -224,6 +224,8 @@ pub struct Found {
     pub given_model: Option<String>,
     /// Service tier of the thread; `None` where the config says it.
     pub service_tier: Option<String>,
+    /// Summaries of reasoning that the newest settings ask for.
+    pub summary: Option<String>,
     /// The event that last said the settings of the thread, for a release that goes by it.
     pub applied: Option<Value>,
     /// What the model was told; `None` where it has to be told everything.
@@ -496,6 +498,7 @@ impl Found {
             effort: None,
             given_model: None,
             service_tier: None,
+            summary: None,
             applied: None,
             baseline: None,
             next_ordinal: None,

@@ -12,7 +12,7 @@ pub use self::ways_back::{InForce, Taken, rollback_marker};
 
 pub use self::accept::Refused;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use serde_json::{Map, Value, json};
@@ -201,8 +201,8 @@ pub struct Session {
     pub(crate) context_turn: Option<String>,
     /// What the client says about the running turn.
     pub(crate) remarks: Remarks,
-    /// Client context said so far, by name.
-    pub(crate) client_context: BTreeMap<String, ClientContext>,
+    /// Client context of the newest input by name, each with the id of its item.
+    pub(crate) client_context: Vec<(ClientContext, String)>,
     /// Sources for which hooks at the start wait.
     pub(crate) starts: VecDeque<&'static str>,
     /// The thread's WebSocket.
@@ -292,7 +292,7 @@ impl Session {
             supplied: false,
             context_turn: None,
             remarks: Remarks::default(),
-            client_context: BTreeMap::new(),
+            client_context: Vec::new(),
             starts: VecDeque::from(["startup"]),
             socket: Socket::default(),
             fell_back: false,
@@ -463,14 +463,22 @@ impl Session {
     /// The model in force, if the context was last told of another one.
     pub(crate) fn model_not_told(&self) -> Option<&Model> {
         let told = self.told_model.as_ref()?;
-        (told.slug != self.settings.model.slug).then_some(&self.settings.model)
+        self.switched_from(told)
     }
 
     /// The model in force, if the newest turn context has another one, or without one the base
-    /// instructions.
+    /// instructions, and these are others.
     pub(crate) fn switched_model(&self) -> Option<&Model> {
-        let previous = self.previous_model.as_ref().or(self.base_model.as_ref())?;
-        (previous.slug != self.settings.model.slug).then_some(&self.settings.model)
+        let now = &self.settings.model;
+        let base = self.base_model.as_ref();
+        let base = base.filter(|base| base.base_instructions != now.base_instructions);
+        self.switched_from(self.previous_model.as_ref().or(base)?)
+    }
+
+    /// The model in force, if it is another one that has anything to say.
+    fn switched_from(&self, previous: &Model) -> Option<&Model> {
+        let now = &self.settings.model;
+        (previous.slug != now.slug && !now.base_instructions.is_empty()).then_some(now)
     }
 
     pub(crate) fn record_turn_context(&mut self, turn: &str) {

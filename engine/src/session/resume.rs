@@ -103,6 +103,9 @@ impl Session {
         session.counters.injected = 1;
         session.inbox.set_next_order(found.counters.order);
         session.retained = found.retained;
+        session.attributed_turn = found
+            .attributed_turn
+            .filter(|_| session.profile.usage_records);
         session.prefill = None;
         if found.uncounted && session.profile.estimates_uncounted_checkpoints {
             let total = session.estimate_context();
@@ -125,6 +128,7 @@ impl Session {
         session.settings.effort = found.effort;
         if session.profile.restores_thread_settings {
             session.settings.sampling.service_tier = found.service_tier;
+            session.settings.sampling.summary = found.summary;
         }
         session.warn_of_service_tier();
         let known = session.settings.model.clone();
@@ -133,7 +137,10 @@ impl Session {
             ..known.clone()
         };
         let base_model = found.base_model.filter(|_| other_base);
-        session.base_model = base_model.map(named);
+        session.base_model = base_model.map(|slug| Model {
+            base_instructions: String::new(),
+            ..named(slug)
+        });
         session.previous_model = found.model.map(named);
         session.told_model = found.told_model.map(named);
         if !session.profile.plants(Planted::BaselineForgotten) {
