@@ -26,6 +26,7 @@ use crate::rollout_edit::{self, Edit};
 use crate::scenario::plan::{
     ForkPoint, Overrides, Plan, PlanStep, ResumeStep, StepAction, StopKind, TurnStatus, UserStep,
 };
+use crate::scenario::quoted;
 use crate::texts::Calibration;
 
 /// Longest wait for the prewarm of a thread that was loaded.
@@ -259,7 +260,7 @@ impl<'a> Session<'a> {
             .map_err(|error| {
                 let why = format!("{error}{}", self.process().stderr_tail());
                 match error {
-                    RpcError::Refused { .. } => NoVerdict::CouldNotRun(why),
+                    RpcError::Refused { .. } => NoVerdict::Refused(why),
                     RpcError::Ended { .. } | RpcError::TimedOut { .. } => {
                         NoVerdict::CouldNotDecide(why)
                     }
@@ -507,7 +508,8 @@ impl<'a> Session<'a> {
     fn adopt(&mut self, response: &Value) -> Result<(), NoVerdict> {
         let Some(id) = response.pointer("/thread/id").and_then(Value::as_str) else {
             return Err(NoVerdict::CouldNotRun(format!(
-                "no thread id in {response}"
+                "no thread id in {}",
+                quoted(&response.to_string())
             )));
         };
         if let Some(path) = response.pointer("/thread/path").and_then(Value::as_str) {
@@ -575,8 +577,10 @@ impl<'a> Session<'a> {
                 let said = error.to_string();
                 if !said.contains(message) {
                     let what = format!(
-                        "step {} (line {}): {said}, expected {message:?} in it",
-                        step.number, step.line
+                        "step {} (line {}): {said}, expected {} in it",
+                        step.number,
+                        step.line,
+                        quoted(message)
                     );
                     self.find("step.ends", &what);
                 }
@@ -584,8 +588,10 @@ impl<'a> Session<'a> {
             }
             Ok(_) => {
                 let what = format!(
-                    "step {} (line {}): thread/resume: it works, expected a refusal with {message:?}",
-                    step.number, step.line
+                    "step {} (line {}): thread/resume: it works, expected a refusal with {}",
+                    step.number,
+                    step.line,
+                    quoted(message)
                 );
                 self.find("step.ends", &what);
                 Ok(())
