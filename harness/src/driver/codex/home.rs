@@ -173,6 +173,20 @@ impl Drop for RunDir {
     }
 }
 
+/// How often the database in which a home keeps its threads names a word. Its pages hold texts as they
+/// are, and what is written goes to the end of its log first.
+pub(crate) fn named_in_state(home: &Path, word: &str) -> usize {
+    let files = fs::read_dir(home).into_iter().flatten();
+    let state = files.filter_map(Result::ok).filter(|file| {
+        let name = file.file_name().to_string_lossy().into_owned();
+        name.starts_with("state_") && (name.ends_with(".sqlite") || name.ends_with("-wal"))
+    });
+    let bytes = state.filter_map(|file| fs::read(file.path()).ok());
+    bytes
+        .map(|bytes| memchr::memmem::find_iter(&bytes, word.as_bytes()).count())
+        .sum()
+}
+
 /// Takes the folder of a run for this process.
 fn own(root: &Path) -> Result<File, NoVerdict> {
     let fresh = root.join(OWNER_UNLOCKED);
@@ -511,6 +525,21 @@ mod tests {
         let root = run.root.clone();
         drop(run);
         assert!(!root.exists());
+    }
+
+    #[test]
+    fn what_the_state_of_a_home_names_is_counted_over_its_files() {
+        let home = tempfile::tempdir().expect("a folder");
+        for (name, text) in [
+            ("state_5.sqlite", "\0m-1\0"),
+            ("state_5.sqlite-wal", "m-1 m-2 m-1"),
+            ("logs_2.sqlite", "m-1"),
+        ] {
+            fs::write(home.path().join(name), text).expect("written");
+        }
+        assert_eq!(named_in_state(home.path(), "m-1"), 3);
+        assert_eq!(named_in_state(home.path(), "m-3"), 0);
+        assert_eq!(named_in_state(&home.path().join("none"), "m-1"), 0);
     }
 
     #[test]

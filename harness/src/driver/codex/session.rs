@@ -3,6 +3,8 @@
 //! It synchronises only on responses, `item/tool/call` and `turn/completed`; every wait has a named
 //! deadline. What happens inside a turn is in `turn.rs`.
 
+mod settle;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,6 +60,8 @@ pub(crate) struct Session<'a> {
     workspace: PathBuf,
     own: bool,
     stopped: bool,
+    /// A model that the settings were changed to, and how often the home named it before.
+    unstored: Option<(String, usize)>,
     /// Threads of the case, oldest first; the last one is in use.
     threads: Vec<String>,
     rollout_path: Option<String>,
@@ -88,6 +92,7 @@ impl<'a> Session<'a> {
             workspace,
             own,
             stopped: false,
+            unstored: None,
             threads: Vec::new(),
             rollout_path: None,
             turns: Vec::new(),
@@ -313,7 +318,9 @@ impl<'a> Session<'a> {
             }
             StepAction::Settings(overrides) => {
                 let params = self.settings_params(overrides);
+                let stored = self.model_to_store(overrides);
                 self.ask(step, "thread/settings/update", params).await?;
+                self.unstored = stored;
             }
             StepAction::Inject(items) => {
                 let items = self.calibration().to_real_value(&json!(items));
@@ -322,6 +329,7 @@ impl<'a> Session<'a> {
             }
             StepAction::Stop(kind) => {
                 self.drain().await;
+                self.model_stored().await;
                 let status = self.process().stop(*kind).await?;
                 tracing::debug!(%status, "stopped");
                 self.stopped = true;
@@ -561,6 +569,9 @@ impl<'a> Session<'a> {
             self.adopt(&response)?;
             self.early_answered(step).await?;
             self.drain().await;
+            if !matches!(resume, ResumeStep::History(_)) {
+                self.usage_told().await;
+            }
         }
         Ok(())
     }
@@ -632,25 +643,6 @@ impl<'a> Session<'a> {
         let files = self.rollouts()?;
         self.watch.edited(files);
         Ok(())
-    }
-
-    /// Takes the events that came so far; a round trip makes sure that they were read.
-    async fn drain(&mut self) {
-        if !self.stopped
-            && let Err(error) = self
-                .process()
-                .rpc
-                .request("thread/loaded/list", json!({}))
-                .await
-        {
-            tracing::debug!(%error, "no round trip");
-        }
-        while let Ok(incoming) = self.inbox.try_recv() {
-            if let Incoming::Notification { method, params } = incoming {
-                self.events
-                    .extend(super::events::client_event(&method, &params));
-            }
-        }
     }
 
     fn turn_params(&self, user: &UserStep) -> Value {
