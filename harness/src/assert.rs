@@ -77,14 +77,30 @@ fn request(plan: &Plan, assertion: &RequestAssertion, body: &[u8]) -> Result<(),
             "input item {at}: expected {}\n    input was:\n{}",
             wanted
                 .get(at)
-                .map_or("nothing more".to_owned(), |p| format!("{p:?}")),
-            items
-                .iter()
-                .map(|item| format!("    {}", clip(item)))
-                .collect::<Vec<_>>()
-                .join("\n")
+                .map_or("nothing more".to_owned(), ToString::to_string),
+            around(items, at)
         )),
     }
+}
+
+/// Items printed in a finding.
+const ITEMS_SHOWN_MAX: usize = 12;
+
+/// The items around the place where one was missed.
+fn around(items: &[Value], at: usize) -> String {
+    let from = at.saturating_sub(ITEMS_SHOWN_MAX / 2);
+    let from = from.min(items.len().saturating_sub(ITEMS_SHOWN_MAX));
+    let mut lines = Vec::new();
+    if from > 0 {
+        lines.push(format!("    … {from} before these"));
+    }
+    let shown = items.iter().skip(from).take(ITEMS_SHOWN_MAX);
+    lines.extend(shown.map(|item| format!("    {}", clip(item))));
+    let behind = items.len().saturating_sub(from + ITEMS_SHOWN_MAX);
+    if behind > 0 {
+        lines.push(format!("    … {behind} behind these"));
+    }
+    lines.join("\n")
 }
 
 /// Longest item printed in a finding, in bytes.

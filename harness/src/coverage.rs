@@ -148,8 +148,8 @@ fn unknown(file: &File, cells: &BTreeMap<Row, BTreeMap<&'static str, usize>>) ->
     for gap in &file.gap {
         if gap.note.trim().is_empty() {
             found.push(format!(
-                "docs/coverage-gaps.toml: {:?} has no note",
-                gap.rows
+                "docs/coverage-gaps.toml: the gap of `{}` has no note",
+                gap.rows.join("`, `")
             ));
         }
         let known = |name: &String| cells.keys().any(|(of, row)| *of == gap.part && row == name);

@@ -44,6 +44,7 @@ mod fixture;
 pub mod fuzz;
 pub mod golden;
 pub mod import;
+pub mod interrupt;
 pub mod mask;
 pub mod perturb;
 pub mod recording;

@@ -297,6 +297,10 @@ pub fn compare_live(
         }
     }
     // The messages hold ids and requests of the run; which findings there are has to agree.
+    let listed = |ids: &[String]| match ids {
+        [] => "none".to_owned(),
+        ids => ids.join(" "),
+    };
     let ids = |outcome: &Outcome| -> Vec<String> {
         outcome
             .findings
@@ -308,9 +312,9 @@ pub fn compare_live(
         found.push(Finding {
             id: "perturb.findings".to_owned(),
             message: format!(
-                "the script's findings differ: engine {:?}, binary {:?}",
-                ids(ours),
-                ids(real)
+                "the script's findings differ: engine {}, binary {}",
+                listed(&ids(ours)),
+                listed(&ids(real))
             ),
         });
     }

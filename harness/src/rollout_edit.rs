@@ -212,7 +212,7 @@ fn parent<'a>(
         .ok_or("a pointer begins with `/`")?;
     let object = record.pointer_mut(above).and_then(Value::as_object_mut);
     let object = object.ok_or_else(|| format!("the record has no object at `{above}`"))?;
-    Ok((object, key.to_owned()))
+    Ok((object, key.replace("~1", "/").replace("~0", "~")))
 }
 
 fn drop_key(record: &mut Value, pointer: &str) -> Result<(), String> {
@@ -322,6 +322,8 @@ mod tests {
         let drop = Change::DropKey("/ordinal".to_owned());
         assert!(!lines(edited(last(), drop))[2].contains("ordinal"));
         assert!(edited(last(), Change::DropKey("/nothing".to_owned())).is_err());
+        let odd = Change::SetKey("/payload/a~1b~0".to_owned(), json!(1));
+        assert!(lines(edited(last(), odd))[2].contains("\"a/b~\":1"));
         let all = Change::DropKeyEverywhere("/ordinal".to_owned());
         assert!(!whole(all).unwrap().contains("ordinal"));
     }

@@ -167,6 +167,10 @@ fn on_threads(
     jobs: usize,
 ) -> Vec<Option<RunOutcome>> {
     let run = |plan: &Plan| {
+        if let Some(interrupt) = crate::interrupt::came() {
+            let why = format!("interrupted by {}", interrupt.name);
+            return Err(NoVerdict::CouldNotRun(why));
+        }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -258,6 +262,13 @@ fn judge(
 fn no_verdict(one: &Planned, reason: &NoVerdict) -> Verdict {
     match &one.plan {
         PlanFor::NotApplicable(why) => Verdict::NotApplicable(why.clone()),
+        // The machine is well: it is the scenario that has to be mended.
+        PlanFor::Applicable(_) if matches!(reason, NoVerdict::Refused(_)) => {
+            Verdict::Failed(vec![Finding {
+                id: "subject.refused".to_owned(),
+                message: reason.to_string(),
+            }])
+        }
         PlanFor::Applicable(_) => Verdict::NotRun(reason.to_string()),
     }
 }

@@ -257,7 +257,7 @@ pub enum Problem {
     Unscripted {
         /// What the request is.
         kind: Answers,
-        /// Method, path and decoded body.
+        /// Method, path, and what matters of the body.
         request: String,
     },
     /// A request of another kind than the front reply answers.
@@ -269,7 +269,7 @@ pub enum Problem {
         expected: Answers,
         /// What came.
         got: Answers,
-        /// Method, path and decoded body.
+        /// Method, path, and what matters of the body.
         request: String,
     },
     /// A reply that no request asked for.
@@ -285,7 +285,7 @@ pub enum Problem {
     /// A request to a path that the provider does not have.
     #[error("request to an unknown route\n{request}")]
     UnknownRoute {
-        /// Method, path and decoded body.
+        /// Method, path, and what matters of the body.
         request: String,
     },
 }
@@ -469,14 +469,41 @@ impl Script {
     }
 }
 
+/// What tells a request from others: the whole body of a long thread would bury it.
 fn describe(request: &Request) -> String {
     let body = request.decoded().unwrap_or_else(|_| request.body.clone());
-    format!(
-        "{} {}\n{}",
-        request.method,
-        request.path,
-        String::from_utf8_lossy(&body)
-    )
+    let Request { method, path, .. } = request;
+    let head = format!("{method} {path} ({} bytes)", body.len());
+    let parsed = serde_json::from_slice::<Value>(&body);
+    let Some(items) = parsed
+        .as_ref()
+        .ok()
+        .and_then(|body| body["input"].as_array())
+    else {
+        return format!("{head}\n  {}", clipped(&String::from_utf8_lossy(&body)));
+    };
+    let mut lines = vec![format!("{head}, {} input items", items.len())];
+    let left_out = items.len().saturating_sub(ITEMS_SHOWN_MAX);
+    if left_out > 0 {
+        lines.push(format!("  … {left_out} before these"));
+    }
+    let last = items.iter().skip(left_out);
+    lines.extend(last.map(|item| format!("  {}", clipped(&item.to_string()))));
+    lines.join("\n")
+}
+
+/// Input items at the end of a request that a message shows.
+const ITEMS_SHOWN_MAX: usize = 3;
+/// Longest text of one of them, in bytes.
+const ITEM_BYTES_MAX: usize = 240;
+
+fn clipped(text: &str) -> String {
+    let end = text.floor_char_boundary(ITEM_BYTES_MAX);
+    if end < text.len() {
+        format!("{}… ({} bytes)", &text[..end], text.len())
+    } else {
+        text.to_owned()
+    }
 }
 
 /// Finished items of a stream, as the JSON body of remote compaction v1 has them.

@@ -81,8 +81,27 @@ fn a_request_without_a_reply_is_unscripted() {
         if body.starts_with("{\"error\":{\"message\":\"turnproof: unscripted request")));
     assert!(
         matches!(&script.problems()[0], Problem::Unscripted { kind: Answers::Turn, request }
-        if request.starts_with("POST /responses\n{\"model\":\"m\""))
+        if request.starts_with("POST /responses (") && request.contains("\n  {\"model\":\"m\""))
     );
+}
+
+#[test]
+fn a_long_request_is_told_by_its_end() {
+    let mut script = Script::default();
+    let long = "x".repeat(5_000);
+    let items: Vec<Value> = (1..=9).map(|n| json!({"n": n, "text": long})).collect();
+    let body = json!({"model": "m", "input": items}).to_string();
+    script.next(&Request {
+        body: Bytes::from(body),
+        ..turn()
+    });
+    let said = script.problems()[0].to_string();
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[1].ends_with(" bytes), 9 input items"), "{}", lines[1]);
+    assert_eq!(lines[2], "  … 6 before these");
+    assert_eq!(lines.len(), 6);
+    assert!(lines.iter().all(|line| line.len() < 300), "{said}");
+    assert!(lines[5].starts_with("  {\"n\":9,"), "{}", lines[5]);
 }
 
 #[test]

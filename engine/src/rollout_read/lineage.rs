@@ -38,7 +38,7 @@ pub fn lineage(
         before = ordinal;
         let file = rollouts.file(&id).ok_or(Unreadable::Lineage)?;
         base = base_of(&*file, profile)?;
-        parts.push(Part::before(file, ordinal, end)?);
+        parts.push(Part::before(file, ordinal, end)?.called(&id));
     }
     parts.reverse();
     Ok(parts)
@@ -117,6 +117,28 @@ mod tests {
         assert_eq!(parts(&[("a", None)]), Ok(1));
         let three = [("a", Some(("b", 9))), ("b", Some(("c", 4))), ("c", None)];
         assert_eq!(parts(&three), Ok(3));
+    }
+
+    #[test]
+    fn a_line_that_is_left_out_names_its_file_among_several() {
+        let broken = |base| format!("{}noise\n", file(base));
+        let told = |files: &[(&'static str, String)]| -> Vec<String> {
+            let profile = Profile::fixed(Version::V171);
+            let files = Files(files.iter().cloned().collect());
+            let parts = lineage("a", &files, &profile).expect("a lineage");
+            let skipped = super::super::skipped(&parts, &profile).expect("readable");
+            skipped.iter().map(ToString::to_string).collect()
+        };
+        let why = "line 2 (5 bytes): expected ident at line 1 column 2";
+        assert_eq!(told(&[("a", broken(None))]), [why]);
+        let two = [("a", broken(Some(("b", 9)))), ("b", broken(None))];
+        assert_eq!(
+            told(&two),
+            [
+                format!("file 1 of 2 (b), {why}"),
+                format!("file 2 of 2 (the newest), {why}")
+            ]
+        );
     }
 
     #[test]

@@ -29,7 +29,9 @@ pub struct Lines {
 /// A line, or a part of one, that is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// Its number, from 1.
+    /// Its file, where the thread lies in several.
+    pub file: Option<FileOf>,
+    /// Its number in the file, from 1.
     pub line: usize,
     /// How long it is.
     pub bytes: usize,
@@ -37,9 +39,40 @@ pub struct Skipped {
     pub why: String,
 }
 
+/// A file of a thread that lies in several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileOf {
+    /// Its number, from 1 for the oldest.
+    pub number: usize,
+    /// How many there are.
+    pub of: usize,
+    /// The id that its name ends with; a file that goes by that of its thread has none.
+    pub id: Option<String>,
+}
+
+impl fmt::Display for FileOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, of, id } = self;
+        write!(f, "file {number} of {of}")?;
+        match id {
+            Some(id) => write!(f, " ({id})"),
+            None if number == of => f.write_str(" (the newest)"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { line, bytes, why } = self;
+        let Self {
+            file,
+            line,
+            bytes,
+            why,
+        } = self;
+        if let Some(file) = file {
+            write!(f, "{file}, ")?;
+        }
         write!(f, "line {line} ({bytes} bytes): {why}")
     }
 }
@@ -55,6 +88,7 @@ pub fn lines(file: &[u8], profile: &Profile) -> Result<Lines, Unreadable> {
         take_apart(line, at, profile, &mut |piece| match piece.record {
             Ok(record) => lines.records.push(record),
             Err(why) => lines.skipped.push(Skipped {
+                file: None,
                 line: index + 1,
                 bytes: piece.bytes,
                 why,

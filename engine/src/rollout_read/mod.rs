@@ -257,6 +257,14 @@ pub fn read_files(
     reading(&mut lines, profile, policy)
 }
 
+/// Lines of a thread that are no records, where the profile tells them.
+fn skipped(parts: &[Part], profile: &Profile) -> Result<Vec<Skipped>, Unreadable> {
+    if profile.skips_silently {
+        return Ok(Vec::new());
+    }
+    InFiles::new(parts, BLOCK_BYTES, profile).skipped()
+}
+
 /// Reads the thread that its files name, the oldest first, as a resume does. All bytes are looked at
 /// only where one of them can refuse the thread (0.144), or where every line that is left out is told.
 pub fn read_thread(
@@ -265,15 +273,10 @@ pub fn read_thread(
     profile: &Profile,
     policy: Truncation,
 ) -> Result<Reading, Unreadable> {
-    let lines = InFiles::new(parts, BLOCK_BYTES, profile);
     if profile.refuses_invalid_utf8 {
-        lines.all_utf8()?;
+        InFiles::new(parts, BLOCK_BYTES, profile).all_utf8()?;
     }
-    let skipped = if profile.skips_silently {
-        Vec::new()
-    } else {
-        lines.skipped()?
-    };
+    let skipped = skipped(parts, profile)?;
     let mut reading = read_files(parts, BLOCK_BYTES, profile, policy)?;
     let found = &mut reading.found;
     if !found.begun {

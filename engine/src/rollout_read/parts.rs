@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Unreadable;
 use super::blocks::{Backwards, Forwards};
-use super::lines::{Skipped, take_apart};
+use super::lines::{FileOf, Skipped, take_apart};
 use crate::ports::ReadAt;
 use crate::profile::Profile;
 
@@ -95,6 +95,8 @@ fn at(offset: u64) -> Place {
 #[derive(Clone)]
 pub struct Part {
     file: Rc<dyn ReadAt>,
+    /// What another file calls it by.
+    id: Option<String>,
     end: u64,
     /// Records from this ordinal on belong to what came later.
     before_ordinal: Option<u64>,
@@ -106,9 +108,19 @@ impl Part {
         let end = file.bytes()?;
         Ok(Self {
             file,
+            id: None,
             end,
             before_ordinal: None,
         })
+    }
+
+    /// Names the file, for what is said of its lines.
+    #[must_use]
+    pub fn called(self, id: &str) -> Self {
+        Self {
+            id: Some(id.to_owned()),
+            ..self
+        }
     }
 
     /// The records of a file before an ordinal. `end` says where they ended when it was written; a
@@ -117,6 +129,7 @@ impl Part {
         let bytes = file.bytes()?;
         let mut part = Self {
             file,
+            id: None,
             end: bytes,
             before_ordinal: Some(ordinal),
         };
@@ -224,7 +237,13 @@ impl<'a> InFiles<'a> {
     /// What no record could be read from, of all files.
     pub(super) fn skipped(&self) -> Result<Vec<Skipped>, Unreadable> {
         let mut skipped = Vec::new();
-        for part in self.parts {
+        let of = self.parts.len();
+        for (index, part) in self.parts.iter().enumerate() {
+            let file = (of > 1).then(|| FileOf {
+                number: index + 1,
+                of,
+                id: part.id.clone(),
+            });
             let mut lines = Forwards::new(&*part.file, 0, part.end, self.block);
             let mut number = 0;
             while let Some((offset, line)) = lines.line()? {
@@ -232,7 +251,12 @@ impl<'a> InFiles<'a> {
                 take_apart(&line, offset, self.profile, &mut |piece| {
                     let (line, bytes) = (number, piece.bytes);
                     let why = piece.record.err();
-                    skipped.extend(why.map(|why| Skipped { line, bytes, why }));
+                    skipped.extend(why.map(|why| Skipped {
+                        file: file.clone(),
+                        line,
+                        bytes,
+                        why,
+                    }));
                 })?;
             }
         }

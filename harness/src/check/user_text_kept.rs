@@ -2,6 +2,7 @@
 
 use super::{compaction_phase, input, thread, turn, user_texts, window};
 use crate::mask::{Masked, MaskedRequest};
+use crate::scenario::quoted;
 
 /// Longest part of a user text that is looked for, in bytes.
 const HEAD_BYTES_MAX: usize = 64;
@@ -38,7 +39,10 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
             let head = &text[..text.floor_char_boundary(HEAD_BYTES_MAX)];
             let mut sent = input(next).iter().flat_map(super::texts);
             if !sent.any(|text| text.starts_with(head)) {
-                found.push(format!("turn {id}: the next turn request lacks {head:?}"));
+                found.push(format!(
+                    "turn {id}: the next turn request lacks {}",
+                    quoted(head)
+                ));
             }
         }
     }

@@ -28,6 +28,10 @@ pub struct BlessArgs {
     pub jobs: usize,
 }
 
+/// An engine is held to what the real binaries did; it never says what is right.
+const NOTHING_OF_AN_ENGINE: &str = "nothing to bless: an engine records scenarios with `only: engine` \
+    alone, and none is selected\n  help: `--subject codex` records from the real binaries";
+
 /// Runs the command.
 pub fn run(args: &BlessArgs, context: &Context) -> Exit {
     match bless(args, context) {
@@ -48,7 +52,12 @@ fn bless(args: &BlessArgs, context: &Context) -> Result<Exit, Exit> {
         let cases = context.select(&args.patterns, None)?;
         let mut planned =
             plan_all(&*context.cases, &cases, &subject).map_err(|e| Exit::from(&e))?;
-        planned.retain(|p| subject.arm == Arm::Codex || p.info.only_engine);
+        if subject.arm == Arm::Engine {
+            planned.retain(|p| p.info.only_engine);
+            if planned.is_empty() {
+                return Err(Exit::usage(NOTHING_OF_AN_ENGINE));
+            }
+        }
         let mut keep = |_: &_, _: &_| {};
         let run = run_all(
             &driver::open,
@@ -69,6 +78,7 @@ fn bless(args: &BlessArgs, context: &Context) -> Result<Exit, Exit> {
         }
     }
     crate::cli::out::write(format_args!("{}", text::report(&results, &[], &[])));
+    super::judged(&results)?;
     let failed = results
         .iter()
         .any(|r| matches!(r.verdict, Verdict::Failed(_)));

@@ -116,6 +116,9 @@ fn check(args: &CheckArgs, context: &Context) -> Result<Exit, Exit> {
         "{}",
         report::text::report(&results, &problems, &notes)
     ));
+    if problems.is_empty() {
+        super::judged(&results)?;
+    }
     Ok(if counts.failed > 0 || !problems.is_empty() {
         Exit::FINDINGS
     } else if counts.not_run > 0 {
@@ -145,8 +148,7 @@ fn write_reports(
     problems: &[String],
 ) -> Result<(), Exit> {
     let write = |path: &PathBuf, text: String| {
-        std::fs::write(path, text)
-            .map_err(|e| Exit::could_not_run(&format!("write {}: {e}", path.display())))
+        std::fs::write(path, text).map_err(|error| Exit::unwritten(path, &error))
     };
     if let Some(path) = &args.json {
         write(path, format!("{:#}\n", report::json(results, problems)))?;

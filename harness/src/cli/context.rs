@@ -7,6 +7,7 @@ use crate::cases::{self, Case, Cases, CasesError};
 use crate::driver;
 use crate::golden::gate::Gate;
 use crate::golden::versions::Subject;
+use crate::interrupt::{self, Interrupt};
 
 /// The checkout a command works on.
 pub struct Context {
@@ -122,11 +123,69 @@ impl std::str::FromStr for Shard {
     }
 }
 
-/// Runs a future on one thread.
+/// Runs a future on one thread. A signal drops it, with every process and folder that it holds.
 pub fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Exit> {
+    let watched = interrupt::watch();
+    let _running = watched.map_err(|e| Exit::could_not_run(&format!("watch for signals: {e}")))?;
+    block_on_until(future, interrupt::arrival())
+}
+
+fn block_on_until<T>(
+    future: impl Future<Output = T>,
+    interrupted: impl Future<Output = Interrupt>,
+) -> Result<T, Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| Exit::could_not_run(&e.to_string()))?;
-    Ok(runtime.block_on(future))
+    runtime.block_on(async {
+        tokio::select! {
+            biased;
+            interrupt = interrupted => Err(Exit {
+                code: interrupt.exit_code,
+                message: (!interrupt.is_mute()).then(|| {
+                    format!(
+                        "interrupted by {}: processes ended, folders removed, no verdict",
+                        interrupt.name
+                    )
+                }),
+            }),
+            done = future => Ok(done),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says that it was dropped.
+    struct Held<'a>(&'a std::cell::Cell<bool>);
+
+    impl Drop for Held<'_> {
+        fn drop(&mut self) {
+            self.0.set(true);
+        }
+    }
+
+    #[test]
+    fn a_signal_drops_what_runs_and_is_the_exit_code() {
+        let dropped = std::cell::Cell::new(false);
+        let run = async {
+            let _held = Held(&dropped);
+            std::future::pending::<()>().await;
+        };
+        let signal = async {
+            tokio::task::yield_now().await;
+            Interrupt {
+                name: "SIGTERM",
+                exit_code: 143,
+            }
+        };
+        let exit = block_on_until(run, signal).expect_err("interrupted");
+        assert_eq!(exit.code, 143);
+        assert!(exit.message.is_some_and(|said| said.contains("SIGTERM")));
+        assert!(dropped.get());
+        assert_eq!(block_on_until(async { 1 }, std::future::pending()), Ok(1));
+    }
 }

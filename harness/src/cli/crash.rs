@@ -61,8 +61,12 @@ fn crash(args: &CrashArgs, context: &Context) -> Result<Exit, Exit> {
             "subject\tscenario\tcrash points\twhat is broken\n{}",
             counted.lines
         );
-        std::fs::write(path, text)
-            .map_err(|e| Exit::could_not_run(&format!("write {}: {e}", path.display())))?;
+        std::fs::write(path, text).map_err(|error| Exit::unwritten(path, &error))?;
+    }
+    if counted.points == 0 && counted.skipped == 0 {
+        let what = "none of the scenarios has a crash point on a subject: name others, or others with \
+                    --subject";
+        return Err(Exit::usage(what));
     }
     let enough = counted.points >= args.min_points;
     if !enough {

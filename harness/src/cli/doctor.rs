@@ -1,6 +1,6 @@
 //! `turnproof doctor`: a read-only report on rollout files.
 
-use std::io::{ErrorKind, IsTerminal as _};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::Exit;
 use crate::doctor::report::Report;
 use crate::doctor::{Options, examine, report, text};
+use crate::rollout_file::regular;
 
 /// Arguments.
 #[derive(Debug, Clone, clap::Args)]
@@ -88,12 +89,10 @@ fn one(path: &Path, args: &DoctorArgs) -> Result<Report, Exit> {
     bar.0.finish_and_clear();
     examined.map_err(|error| {
         let message = format!("read {}: {error}", path.display());
-        match error.kind() {
-            // A path that names no file is a slip of whoever typed it.
-            ErrorKind::NotFound | ErrorKind::IsADirectory | ErrorKind::NotADirectory => {
-                Exit::usage(&format!("failed to {message}"))
-            }
-            _ => Exit::could_not_run(&message),
+        if regular::is_slip(&error) {
+            Exit::usage(&format!("failed to {message}"))
+        } else {
+            Exit::could_not_run(&message)
         }
     })
 }

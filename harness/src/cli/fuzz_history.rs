@@ -19,7 +19,7 @@ pub struct FuzzHistoryArgs {
     #[arg(long, conflicts_with = "seeds")]
     pub seed: Option<u64>,
     /// Seeds counted from 0.
-    #[arg(long, value_name = "N", default_value_t = 60)]
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = super::seeds())]
     pub seeds: u64,
     /// Where the drawn items stand.
     #[arg(long, value_enum, default_value_t = Place::Supplied)]

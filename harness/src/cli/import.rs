@@ -1,6 +1,6 @@
 //! `turnproof import`: a scenario that reproduces a recorded rollout.
 
-use std::io::{ErrorKind, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::Exit;
@@ -133,13 +133,7 @@ fn write(target: &Path, imported: &Imported) -> Exit {
         Err(error) => {
             // What is left of it would be taken for a scenario of someone.
             let _ = std::fs::remove_file(&beside);
-            let message = format!("write {}: {error}", target.display());
-            match error.kind() {
-                ErrorKind::NotFound | ErrorKind::NotADirectory => {
-                    Exit::usage(&format!("failed to {message}"))
-                }
-                _ => Exit::could_not_run(&message),
-            }
+            Exit::unwritten(target, &error)
         }
     }
 }
@@ -201,6 +195,32 @@ mod tests {
             std::fs::read_dir(folder.path()).expect("a folder").count(),
             2
         );
+    }
+
+    #[test]
+    fn a_call_goes_to_its_stand_in_whatever_its_name_and_keys() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("rollout-a.jsonl");
+        for (written, what) in [
+            (r#""name":"my own tool""#, "tool: xxxxxxxxxx0, "),
+            (
+                r#""name":"exec_command","status":"done""#,
+                "tool: exec_commanx, ",
+            ),
+        ] {
+            let rollout = rollout("path").replace(r#""name":"exec_command""#, written);
+            std::fs::write(&file, rollout).expect("written");
+            let forced = ImportArgs {
+                force: true,
+                ..args(file.clone(), folder.path().to_owned())
+            };
+            assert_eq!(run(&forced), Exit::OK);
+            let text = std::fs::read_to_string(folder.path().join("rollout-a.yaml"));
+            let text = text.expect("a scenario");
+            assert!(text.contains(what) && !text.contains("my "), "{text}");
+            let told = text.contains("`status` of a call: the format has no such key");
+            assert_eq!(told, written.contains("status"), "{text}");
+        }
     }
 
     #[test]

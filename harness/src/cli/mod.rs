@@ -24,28 +24,49 @@ pub mod show;
 pub mod shrink;
 pub mod simulate;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::RangedU64ValueParser;
 
 use self::out::complain;
+use crate::rollout_file::regular;
 use crate::scenario::{Suite, SuiteError};
+use crate::verify::{CaseResult, Verdict};
 
 /// Usage error or invalid scenario.
 pub const EXIT_USAGE: u8 = 2;
 /// The environment does not allow it to run.
 pub const EXIT_COULD_NOT_RUN: u8 = 3;
 
-/// The suite of the current folder's checkout.
 /// A number of cases at once: at least one.
 fn jobs() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=64)
 }
 
+/// Most seeds of a command: they are drawn before the first one is run.
+const SEEDS_MAX: u64 = 1_000_000;
+
+/// A number of seeds: a command that draws none would say that all is well.
+fn seeds() -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(1..=SEEDS_MAX)
+}
+
+/// The suite of the current folder's checkout.
 fn suite() -> Result<Suite, ExitCode> {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
     Suite::find(&here).map_err(|error| report(&error))
+}
+
+/// A run in which no scenario applies to a subject says nothing, and so is not green.
+fn judged(results: &[CaseResult]) -> Result<(), Exit> {
+    let none = |result: &CaseResult| matches!(result.verdict, Verdict::NotApplicable(_));
+    if results.iter().any(|result| !none(result)) {
+        return Ok(());
+    }
+    let what = "no scenario ran: none is selected that applies to a subject\n  \
+                help: name others, or other subjects with --subject";
+    Err(Exit::usage(what))
 }
 
 /// Prints why a selection failed; the exit code says whose fault it is.
@@ -58,6 +79,9 @@ fn report(error: &SuiteError) -> ExitCode {
         ExitCode::from(EXIT_COULD_NOT_RUN)
     }
 }
+
+/// 128 and the number of SIGPIPE.
+const EXIT_NO_READER: u8 = 141;
 
 /// How a command ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,10 +125,23 @@ impl Exit {
         }
     }
 
+    /// A file that was not written: a name that no file can have is a slip of whoever typed it.
+    pub fn unwritten(path: &Path, error: &std::io::Error) -> Self {
+        let message = format!("write {}: {error}", path.display());
+        if regular::is_slip(error) {
+            Self::usage(&format!("failed to {message}"))
+        } else {
+            Self::could_not_run(&message)
+        }
+    }
+
     /// Says the message, and gives the exit code.
     pub fn finish(&self) -> ExitCode {
         if let Some(message) = &self.message {
             complain!("{message}");
+        }
+        if self.message.is_none() && self.code == EXIT_NO_READER {
+            crate::interrupt::end_by_sigpipe();
         }
         ExitCode::from(self.code)
     }

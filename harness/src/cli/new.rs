@@ -7,8 +7,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::{EXIT_COULD_NOT_RUN, EXIT_USAGE};
-use crate::scenario::template;
+use super::{EXIT_USAGE, Exit};
+use crate::scenario::{load_bytes, template};
+
+/// Longest id and longest part of one, in bytes: file systems take 255 bytes for a name, and a golden
+/// adds to it.
+const ID_BYTES_MAX: usize = 240;
+const PART_BYTES_MAX: usize = 120;
 
 /// Arguments of `turnproof new`.
 #[derive(Debug, Args)]
@@ -26,6 +31,15 @@ pub fn run(args: &NewArgs) -> ExitCode {
         let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         !part.is_empty() && part.chars().all(valid)
     };
+    let long = |part: &str| part.len() > PART_BYTES_MAX;
+    if args.id.len() > ID_BYTES_MAX || args.id.split('/').any(long) {
+        complain!(
+            "failed to use an id of {} characters: at most {ID_BYTES_MAX}, and {PART_BYTES_MAX} between \
+             two `/`; say the behaviour in few words, the rest in --description",
+            args.id.len()
+        );
+        return ExitCode::from(EXIT_USAGE);
+    }
     if !args.id.contains('/') || !args.id.split('/').all(word) {
         complain!(
             "failed to use the id `{}`: AREA/name_of_the_behaviour in snake case",
@@ -33,16 +47,28 @@ pub fn run(args: &NewArgs) -> ExitCode {
         );
         return ExitCode::from(EXIT_USAGE);
     }
-    let path = PathBuf::from("scenarios").join(format!("{}.yaml", args.id));
-    let folder = path.parent().unwrap_or(&path);
     let description = args
         .description
         .clone()
         .unwrap_or_else(|| "A turn that calls a tool answers after its output.".to_owned());
-    let written = std::fs::create_dir_all(folder).and_then(|()| {
-        let mut file = std::fs::File::create_new(&path)?;
-        file.write_all(template(&description).as_bytes())
-    });
+    let text = template(&description);
+    if let Err(errors) = load_bytes("the scenario", &args.id, text.as_bytes(), None) {
+        for error in errors {
+            complain!(
+                "failed to use the description: {}; {}",
+                error.what,
+                error.help
+            );
+        }
+        return ExitCode::from(EXIT_USAGE);
+    }
+    let path = PathBuf::from("scenarios").join(format!("{}.yaml", args.id));
+    let folder = path.parent().unwrap_or(&path);
+    if let Err(error) = std::fs::create_dir_all(folder) {
+        return Exit::unwritten(folder, &error).finish();
+    }
+    let written =
+        std::fs::File::create_new(&path).and_then(|mut file| file.write_all(text.as_bytes()));
     match written {
         Ok(()) => {
             say!("{}\nrun: cargo turnproof check {}", path.display(), args.id);
@@ -52,9 +78,6 @@ pub fn run(args: &NewArgs) -> ExitCode {
             complain!("failed to write {}: it exists", path.display());
             ExitCode::from(EXIT_USAGE)
         }
-        Err(error) => {
-            complain!("failed to write {}: {error}", path.display());
-            ExitCode::from(EXIT_COULD_NOT_RUN)
-        }
+        Err(error) => Exit::unwritten(&path, &error).finish(),
     }
 }

@@ -20,7 +20,7 @@ pub struct PerturbArgs {
     pub seed: Option<u64>,
     /// Number of variants that follow their script, dealt out over the scenarios, seeds counted
     /// from 0; variants that leave it are compared on top.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::seeds())]
     pub seeds: Option<u64>,
     /// Real binary to compare with.
     #[arg(long, value_name = "SUBJECT", default_value = "codex@0.171.0")]
@@ -53,6 +53,13 @@ fn variants(args: &PerturbArgs, context: &Context) -> Result<Exit, Exit> {
         if let (PlanFor::Applicable(plan), false) = (plan, case.only_engine) {
             plans.push(*plan);
         }
+    }
+    if plans.is_empty() {
+        let what = format!(
+            "none of the scenarios runs on {}: name others, or another --against",
+            real.name
+        );
+        return Err(Exit::usage(&what));
     }
     let drawn = draw(args, &plans);
     let wanted = wanted(args, &plans);

@@ -94,9 +94,14 @@ fn record(args: &RecordArgs) -> Result<Exit, Exit> {
         driver.run(&plan).await
     })?;
     let outcome = ran.map_err(|why| Exit::could_not_run(&format!("run {}: {why}", loaded.id)))?;
-    let failed = |error: std::io::Error| {
-        Exit::could_not_run(&format!("write to {}: {error}", args.out.display()))
-    };
+    let failed = |error: std::io::Error| Exit::unwritten(&args.out, &error);
+    if outcome.recording.rollouts.is_empty() {
+        let what = format!(
+            "{} leaves no rollout file on {}: nothing is written",
+            loaded.id, subject.name
+        );
+        return Err(Exit::usage(&what));
+    }
     std::fs::create_dir_all(&args.out).map_err(failed)?;
     for rollout in &outcome.recording.rollouts {
         let path = args.out.join(&rollout.name);

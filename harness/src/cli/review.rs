@@ -42,11 +42,31 @@ fn review(args: &ReviewArgs, golden: &std::path::Path) -> Result<Exit, StoreErro
         }
         all.retain(|group| !group.members.is_empty());
     }
+    for name in &args.names {
+        let is_there = |group: &Group| {
+            group
+                .members
+                .iter()
+                .any(|m| m.name.starts_with(name.as_str()))
+        };
+        if !all.iter().any(is_there) {
+            let what = format!(
+                "no pending golden begins with `{name}`\n  help: `review --list` names those there are; \
+                 `check --subject codex` leaves them"
+            );
+            return Ok(Exit::usage(&what));
+        }
+    }
     let members = |list: &[Group]| list.iter().map(|g| g.members.len()).sum::<usize>();
     let count = members(&all);
     if args.accept || args.reject {
         if let Some(why) = refused_in_ci() {
             return Ok(Exit::usage(why));
+        }
+        if count == 0 {
+            let what = "nothing is pending\n  help: `check --subject codex` leaves a pending golden where one \
+                        differs";
+            return Ok(Exit::usage(what));
         }
         let decision = if args.accept {
             Decision::Accept

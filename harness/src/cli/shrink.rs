@@ -38,7 +38,8 @@ pub struct ShrinkArgs {
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Most candidates that are run.
-    #[arg(long, value_name = "RUNS", default_value_t = RUNS_MAX_DEFAULT)]
+    #[arg(long, value_name = "RUNS", default_value_t = RUNS_MAX_DEFAULT,
+        value_parser = clap::value_parser!(u64).range(1..))]
     pub budget: u64,
     /// Overwrites the file.
     #[arg(long)]
@@ -187,8 +188,7 @@ fn confirm(predicate: &mut Predicate, tree: &Tree, what: &str) -> Result<(), Exi
 
 /// Writes a file beside its place and moves it there, so that no half of it is ever seen.
 fn write(out: &Path, text: &str, force: bool) -> Result<(), Exit> {
-    let failed =
-        |error: std::io::Error| Exit::could_not_run(&format!("write {}: {error}", out.display()));
+    let failed = |error: std::io::Error| Exit::unwritten(out, &error);
     let mut name = out.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let beside = out.with_file_name(name);

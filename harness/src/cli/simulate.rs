@@ -96,7 +96,14 @@ pub fn run(args: &SimulateArgs) -> Exit {
     let Some((from, to)) = args.seeds.split_once("..") else {
         return Exit::usage("--seeds A..B");
     };
-    let (from, to): (u64, u64) = (from.parse().unwrap_or(0), to.parse().unwrap_or(0));
+    let (Ok(from), Ok(to)) = (from.parse::<u64>(), to.parse::<u64>()) else {
+        return Exit::usage("--seeds A..B: two whole numbers, for instance 0..1000");
+    };
+    if from >= to {
+        return Exit::usage(&format!(
+            "--seeds {from}..{to} draws nothing: A has to be below B"
+        ));
+    }
     if let Some(real) = &args.against {
         return against(real, from, to).unwrap_or_else(|exit| exit);
     }

@@ -28,6 +28,9 @@ pub enum NoVerdict {
     /// The machine lacks something: no binary, loopback denied, no npm.
     #[error("could not run: {0}")]
     CouldNotRun(String),
+    /// The subject runs, but refuses what the scenario asks it to start with.
+    #[error("refused: {0}")]
+    Refused(String),
     /// A named deadline passed; silence is never a verdict.
     #[error("could not decide: {0}")]
     CouldNotDecide(String),

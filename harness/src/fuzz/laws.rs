@@ -38,10 +38,10 @@ pub(super) fn broken(history: &[Item], prompt: &[Item]) -> Vec<String> {
         if let Some(wanted) = output_of(item)
             && !has(prompt, wanted, id)
         {
-            broken.push(format!("{} {id:?} has no output", item.kind()));
+            broken.push(format!("{} `{id}` has no output", item.kind()));
         }
         if is_orphan(item, prompt) {
-            broken.push(format!("{} {id:?} has no call", item.kind()));
+            broken.push(format!("{} `{id}` has no call", item.kind()));
         }
     }
     broken
@@ -75,15 +75,21 @@ fn texts_stay(old: &Item, new: &Item) -> bool {
         })
 }
 
+/// Kind of an item, and its call.
+fn named(item: &Item) -> String {
+    let id = item.call_id().map(|id| format!(" `{id}`"));
+    format!("{}{}", item.kind(), id.unwrap_or_default())
+}
+
 fn dropped(old: &Item, history: &[Item], broken: &mut Vec<String>) {
     if !is_orphan(old, history) {
-        broken.push(format!("{} {:?} was dropped", old.kind(), old.call_id()));
+        broken.push(format!("{} was dropped", named(old)));
     }
 }
 
 /// An item that the history does not have: the output of the call right before it.
 fn made(item: &Item, before: Option<&Item>, history: &[Item], broken: &mut Vec<String>) {
-    let name = format!("{} {:?}", item.kind(), item.call_id());
+    let name = named(item);
     let call = before
         .filter(|call| output_of(call) == Some(item.kind()) && call.call_id() == item.call_id());
     let Some(id) = call.and_then(Item::call_id) else {
@@ -97,7 +103,8 @@ fn made(item: &Item, before: Option<&Item>, history: &[Item], broken: &mut Vec<S
     }
     let says = item.payload.get("output").and_then(|said| said.as_str());
     if item.kind() != "tool_search_output" && says != Some(ABORTED) {
-        broken.push(format!("{name} was made and says {says:?}"));
+        let says = says.map_or("no text".to_owned(), crate::scenario::quoted);
+        broken.push(format!("{name} was made and says {says}"));
     }
 }
 
@@ -248,7 +255,7 @@ mod tests {
             (
                 vec![a.clone()],
                 vec![a.clone(), output("a", "well")],
-                "says Some(\"well\")",
+                "says `well`",
             ),
             (
                 vec![said("x"), said("y")],

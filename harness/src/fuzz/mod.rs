@@ -74,7 +74,7 @@ pub fn plan(seed: u64, version: &Version, place: Place) -> Result<Plan, String> 
     let text = frame(seed, place);
     let id = format!("fuzz_history#{seed}");
     let loaded = load_bytes("fuzz", &id, text.as_bytes(), None)
-        .map_err(|errors| format!("{:?}", errors.first()))?;
+        .map_err(|errors| errors.first().map(ToString::to_string).unwrap_or_default())?;
     match loaded.plan(version).map_err(|error| error.to_string())? {
         Resolved::Applicable(mut plan) => {
             let mut items = items(seed);
@@ -142,9 +142,9 @@ pub fn difference(ours: &Outcome, real: &Outcome) -> Option<String> {
     };
     let (Some(left), Some(right)) = (input(ours), input(real)) else {
         return Some(format!(
-            "no request: engine {:?}, binary {:?}",
-            ids(ours),
-            ids(real)
+            "no request: engine says `{}`, binary `{}`",
+            ids(ours).join("; "),
+            ids(real).join("; ")
         ));
     };
     let at = (0..left.len().max(right.len())).find(|at| left.get(*at) != right.get(*at))?;

@@ -18,6 +18,24 @@ pub(super) enum Answer {
     None,
 }
 
+/// Keys of a call that the format has.
+const CALL_KEYS: [&str; 6] = ["type", "id", "call_id", "name", "namespace", "arguments"];
+
+/// Keys of a call of a client tool that are not carried.
+pub(super) fn keys_of_call_left_out(item: &Value, tools: &Tools) -> Vec<String> {
+    let is_call = item["type"] == "function_call";
+    let name = item["name"]
+        .as_str()
+        .filter(|_| is_call)
+        .unwrap_or_default();
+    let item = bare(item);
+    let keys = item.as_object().filter(|_| tools.is_declared(name));
+    let keys = keys.into_iter().flat_map(Map::keys);
+    keys.filter(|key| !CALL_KEYS.contains(&key.as_str()))
+        .map(|key| crate::doctor::shown(key))
+        .collect()
+}
+
 /// Writes items; numbers run through the whole scenario, as in the format.
 #[derive(Debug, Default)]
 pub(super) struct Items {
@@ -82,11 +100,11 @@ impl Items {
         tools: &Tools,
         answer: &dyn Fn(&str) -> Answer,
     ) -> Option<Map<String, Value>> {
-        only(
-            item,
-            &["type", "id", "call_id", "name", "namespace", "arguments"],
-        )?;
         let name = item["name"].as_str()?;
+        // The client can only answer a call that is written as one.
+        if !tools.is_declared(name) {
+            only(item, &CALL_KEYS)?;
+        }
         let (call_id, arguments) = (item["call_id"].as_str()?, item["arguments"].as_str()?);
         let mut out = map(json!({"tool": tools.name(name)}));
         if let Some(namespace) = item.get("namespace") {

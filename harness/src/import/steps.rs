@@ -258,6 +258,16 @@ impl Steps<'_> {
         for item in &response.items {
             items.push(self.items.item(item, self.texts, self.tools, answer));
             self.unplayable(response, item);
+            let keys = super::items::keys_of_call_left_out(item, self.tools);
+            if !keys.is_empty() {
+                self.left_out.push(LeftOut {
+                    place: response.place,
+                    what: format!(
+                        "`{}` of a call: the format has no such key",
+                        keys.join("`, `")
+                    ),
+                });
+            }
             let id = item["call_id"].as_str().unwrap_or_default();
             let open = !response.outputs.iter().any(|(of, _)| of == id);
             if open && item["type"] == "function_call" && response.calls() && !response.interrupted

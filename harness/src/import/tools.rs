@@ -90,9 +90,14 @@ impl Tools {
 
     fn stand_in(&mut self, name: &str, namespace: &Value) {
         let kept = name.len() - name.chars().next_back().map_or(0, char::len_utf8);
+        // No client may declare an odd name, and a person's words may stand in it.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let is_odd = !name.chars().all(is_plain);
         let other = ('x'..='z')
             .chain('0'..='9')
+            .filter(|_| !is_odd)
             .map(|last| format!("{}{last}", &name[..kept]))
+            .chain((0..=self.declared.len()).map(|number| padded(number, name.len())))
             .find(|other| other != name && other.len() == name.len() && !self.is_declared(other))
             .unwrap_or_else(|| "x".repeat(name.len().max(1)));
         let mut spec = map(json!({"parameters": {"type": "object", "properties": {}}}));
@@ -122,6 +127,13 @@ impl Tools {
     pub(super) fn written(&self) -> &Map<String, Value> {
         &self.declared
     }
+}
+
+/// A name of so many bytes that no other number gives, for as long as they hold the number.
+fn padded(number: usize, bytes: usize) -> String {
+    let digits = number.to_string();
+    let front = bytes.saturating_sub(digits.len());
+    format!("{}{digits}", "x".repeat(front))
 }
 
 /// Parameters and their types, where the short form gives the same schema.

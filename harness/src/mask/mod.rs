@@ -195,6 +195,11 @@ pub const MASKS: &[Mask] = &[
         apply: ids::uuid,
     },
     Mask {
+        id: "not_dispatched",
+        reason: "how far a call got before a used up budget ended its turn depends on the load",
+        apply: values::not_dispatched,
+    },
+    Mask {
         id: "time",
         reason: "wall clock",
         apply: values::time,

@@ -47,6 +47,22 @@ fn ids_are_numbered_by_first_appearance() {
     );
 }
 
+/// The two words of one race are one; every other output, and the word elsewhere, stays.
+#[test]
+fn a_call_that_did_not_start_is_told_in_one_way() {
+    let late = "aborted before handler start: rollout budget exhausted";
+    let line = |output: &str| {
+        let item = json!({"type": "function_call_output", "call_id": "call_1", "output": output});
+        json!({"timestamp": "t", "type": "response_item", "payload": item}).to_string() + "\n"
+    };
+    let masked = |text: &str| rollout_of(text).records[0]["payload"].clone();
+    assert_eq!(masked(&line(late))["output"], "aborted before dispatch");
+    let other = format!("{late}.");
+    assert_eq!(masked(&line(&other))["output"], other.as_str());
+    let said = line("x").replace("call_1", late);
+    assert_eq!(masked(&said)["call_id"], late);
+}
+
 /// Only a place where a line of an older file ends is masked.
 #[test]
 fn the_end_of_a_base_has_to_be_the_end_of_a_line() {

@@ -47,7 +47,7 @@ fn plan(release: &str) -> Result<Plan, String> {
          - {{user: End., replies: [{{say: Ended.}}]}}\n"
     );
     let loaded = load_bytes("bench", "long thread", text.as_bytes(), None)
-        .map_err(|errors| format!("{errors:?}"))?;
+        .map_err(|errors| errors.first().map(ToString::to_string).unwrap_or_default())?;
     let release = release
         .parse()
         .map_err(|_| format!("no version: {release}"))?;

@@ -7,6 +7,8 @@ use std::path::Path;
 
 use engine::ports::ReadAt;
 
+use super::regular;
+
 /// An open file. A compressed one is not read this way.
 #[derive(Debug)]
 pub struct Bytes(File);
@@ -14,7 +16,7 @@ pub struct Bytes(File);
 impl Bytes {
     /// Opens a file for reading.
     pub fn open(path: &Path) -> io::Result<Self> {
-        File::open(path).map(Self)
+        regular::open(path).map(Self)
     }
 }
 

@@ -17,6 +17,7 @@ pub mod condense;
 pub mod line;
 pub mod open;
 pub mod record;
+pub mod regular;
 pub mod value;
 pub mod zstd;
 

@@ -3,9 +3,11 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::rc::Rc;
 
+use super::regular;
 use super::zstd::Frames;
 
 /// Bytes that are asked of the disk at once.
@@ -54,20 +56,25 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
+/// Whether it is the end of a pipe that a shell gave us (`/dev/stdin`, `<(…)`), so that somebody
+/// writes into it. A pipe with a name of its own may wait for a writer for ever.
+fn is_handed_over(path: &Path) -> bool {
+    let is_ours = path.starts_with("/dev") || path.starts_with("/proc/self");
+    is_ours && std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
+}
+
 /// Opens a file; its reader stands `offset` decompressed bytes behind the beginning.
 ///
 /// The extension `.zst` says that it is compressed, and so do the first bytes: a rollout begins with
 /// a brace.
 pub fn open(path: &Path, offset: u64) -> std::io::Result<Source> {
     const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
-    let mut file = File::open(path)?;
+    let mut file = if is_handed_over(path) {
+        File::open(path)?
+    } else {
+        regular::open(path)?
+    };
     let metadata = file.metadata()?;
-    if metadata.is_dir() {
-        return Err(std::io::Error::new(
-            std::io::ErrorKind::IsADirectory,
-            "it is a folder",
-        ));
-    }
     // A pipe has no beginning to go back to, so its name alone decides.
     let named = path.extension().is_some_and(|extension| extension == "zst");
     let mut first = Vec::new();

@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
-use super::error::{Problem, suggest};
+use super::error::Problem;
 use super::schema::Scenario;
 
 /// Most retries of a request or of a stream that a scenario may ask for. With the binary's waits,
@@ -193,23 +193,6 @@ pub(super) fn header(name: &str, value: &str) -> Result<(), String> {
         return Err(format!("header `{name}` belongs to the server itself"));
     }
     Ok(())
-}
-
-/// What a model of the catalogue can take.
-const MODALITIES: [&str; 3] = ["text", "image", "audio"];
-
-/// Words for a modality that no catalogue knows: no version starts with such a catalogue.
-pub(super) fn modalities(scenario: &Scenario) -> Vec<Problem> {
-    let models = scenario.models.0.iter();
-    let words =
-        models.flat_map(|(_, model)| model.input_modalities.iter().flat_map(|list| &list.0));
-    words
-        .filter(|word| !MODALITIES.contains(&word.value.as_str()))
-        .map(|word| {
-            let what = format!("unknown modality `{}`", word.value);
-            Problem::new(word.at, what).help(suggest(&word.value, &MODALITIES))
-        })
-        .collect()
 }
 
 /// Keys of the config that keep a real binary on this machine and asking the mock.

@@ -7,12 +7,12 @@ use std::cell::RefCell;
 use std::fmt;
 
 use serde::de::{
-    self, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess,
-    VariantAccess, Visitor,
+    self, DeserializeSeed, Deserializer, EnumAccess, Expected, IntoDeserializer, MapAccess,
+    SeqAccess, Unexpected, VariantAccess, Visitor,
 };
 use serde_json::Value;
 
-use super::error::{Mark, Problem, suggest};
+use super::error::{Mark, Problem, start, suggest};
 use super::tree::{Key, Node, NodeKind};
 
 /// Name under which [`Located`](super::values::Located) asks for a position.
@@ -21,6 +21,9 @@ pub(super) const LOCATED: &str = "$located";
 pub(super) const MAYBE: &str = "$maybe";
 /// Name under which a type asks for a scalar as written, a list or a mapping.
 pub(super) const AS_WRITTEN: &str = "$as_written";
+
+/// Characters of a scalar that a message shows.
+const WORD_CHARS_MAX: usize = 40;
 
 /// A finding on its way up; it gets its position at the innermost node.
 #[derive(Debug)]
@@ -47,6 +50,18 @@ impl de::Error for DecodeError {
         }
     }
 
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        de::Error::custom(format!(
+            "expected {}, found {}",
+            wanted(&expected.to_string()),
+            given(found)
+        ))
+    }
+
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        de::Error::invalid_type(found, expected)
+    }
+
     fn missing_field(field: &'static str) -> Self {
         Self {
             at: None,
@@ -69,6 +84,38 @@ impl de::Error for DecodeError {
             what: format!("unknown word `{variant}`"),
             help: suggest(variant, expected),
         }
+    }
+}
+
+/// What a reader of the file calls the types of the format.
+fn wanted(expected: &str) -> &str {
+    match expected {
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" | "u64" | "usize" => "a whole number, 0 or more",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a boolean" => "`true` or `false`",
+        "a string" => "a text",
+        "a sequence" => "a list",
+        "a map" => "a mapping",
+        other => other,
+    }
+}
+
+/// What stands there instead, in the words of the file.
+fn given(found: Unexpected<'_>) -> String {
+    match found {
+        Unexpected::Bool(value) => format!("`{value}`"),
+        Unexpected::Unsigned(value) => format!("`{value}`"),
+        Unexpected::Signed(value) => format!("`{value}`"),
+        Unexpected::Float(value) => format!("`{value}`"),
+        Unexpected::Char(value) => format!("`{value}`"),
+        Unexpected::Str(text) => format!("`{}`", start(text, WORD_CHARS_MAX).escape_debug()),
+        Unexpected::Seq => "a list".to_owned(),
+        Unexpected::Map => "a mapping".to_owned(),
+        Unexpected::Unit | Unexpected::Option => "nothing".to_owned(),
+        other => other.to_string(),
     }
 }
 

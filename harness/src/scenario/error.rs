@@ -184,6 +184,14 @@ fn byte_of_column(line: &str, column: usize) -> usize {
         .map_or(line.len(), |(index, _)| index)
 }
 
+/// The beginning of a text, with `…` where more follows.
+pub(crate) fn start(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// The word of `valid` that is nearest to `word`, if one is near.
 pub(super) fn nearest<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (word.chars().count() / 2).max(2);

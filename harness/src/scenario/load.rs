@@ -1,6 +1,7 @@
 //! Reads a scenario file: bytes to text to tree to types, then what makes sense.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use semver::Version;
@@ -11,6 +12,7 @@ use super::resolve;
 use super::schema::Scenario;
 use super::tree;
 use super::validate::validate;
+use crate::rollout_file::regular;
 
 /// Largest scenario file in bytes. Longer texts come from generators.
 pub const SCENARIO_BYTES_MAX: usize = 1024 * 1024;
@@ -42,11 +44,16 @@ pub fn load_file(
     rules: Option<&BTreeSet<String>>,
 ) -> Result<Loaded, Vec<ScenarioError>> {
     let file = path.display().to_string();
-    match std::fs::read(path) {
+    match regular::read(path, SCENARIO_BYTES_MAX as u64 + 1) {
         Ok(bytes) => load_bytes(&file, id, &bytes, rules),
         Err(error) => {
             let problem = Problem::new(START, format!("cannot read the file: {error}"));
-            Err(vec![problem.in_file(&file, "")])
+            let help = match error.kind() {
+                ErrorKind::IsADirectory | ErrorKind::InvalidInput => "rename or remove it",
+                ErrorKind::NotFound => "see that it, or what it links to, is there",
+                _ => "see that you may read it",
+            };
+            Err(vec![problem.help(help).in_file(&file, "")])
         }
     }
 }
@@ -92,8 +99,8 @@ pub fn load_bytes(
 
 fn text(bytes: &[u8]) -> Result<&str, Problem> {
     if bytes.len() > SCENARIO_BYTES_MAX {
-        let what = format!("the file has {} bytes", bytes.len());
-        let why = format!("the limit is {SCENARIO_BYTES_MAX}");
+        let what = "the file is too long";
+        let why = format!("the limit is {SCENARIO_BYTES_MAX} bytes");
         let help = "write long texts as `{repeat: x, bytes: 80000}`";
         return Err(Problem::new(START, what).why(why).help(help));
     }

@@ -5,6 +5,7 @@
 
 mod assertions;
 pub mod bounds;
+mod catalogue;
 mod decode;
 mod docs;
 mod error;
@@ -16,10 +17,12 @@ pub(crate) mod parts;
 pub mod plain;
 pub mod plan;
 pub(crate) mod png;
+mod record_kinds;
 pub mod reply;
 mod resolve;
 mod rollout_steps;
 mod rules_index;
+mod said;
 pub mod schema;
 mod short_forms;
 mod suite;
@@ -41,5 +44,6 @@ pub use resolve::Resolved;
 #[cfg(test)]
 pub(crate) use rollout_steps::edit_rollout;
 pub use rules_index::{RulesIndex, rules_index};
+pub(crate) use said::quoted;
 pub use suite::{Suite, SuiteError, SuiteFile};
 pub use template::template;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::bounds::Status;
 use super::schema::Settings;
-use super::values::{Count, Located, Many, Nothing, OneOrMany, Ordered, Parts, Text};
+use super::values::{Count, Located, Many, Nothing, OneOrMany, Ordered, Parts, Text, written_list};
 
 /// One scripted answer to one request. Holds exactly one of `say`, `call`, `custom_call`,
 /// `reasoning`, `compaction`, `raw`, `items`, `events`, or a `fault` (faults that break a stream
@@ -312,8 +312,8 @@ pub struct OutputFields {
 pub struct Gate {
     /// Events sent before the hold; `response.created` is the first.
     pub after_events: usize,
-    /// What the client does there.
-    #[serde(rename = "do")]
+    /// What the client does there; `[]` only holds the stream until the client has shown what came.
+    #[serde(rename = "do", deserialize_with = "written_list")]
     pub actions: Many<ClientAction>,
 }
 

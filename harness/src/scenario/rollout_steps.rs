@@ -232,7 +232,7 @@ impl DropPart {
         match (&self.record, &self.newline, &self.key) {
             (Some(_), None, None) => Ok(Change::Drop),
             (None, Some(_), None) => Ok(Change::DropNewline),
-            (None, None, Some(key)) => Ok(Change::DropKey(key.clone())),
+            (None, None, Some(key)) => pointer(key).map(Change::DropKey),
             _ => Err("`drop` is exactly one of `record`, `newline`, `key`".to_owned()),
         }
     }
@@ -259,7 +259,7 @@ impl Replace {
                 by: bytes(hex)?,
             }),
             (None, None, None, None, Some(key), Some(value)) => {
-                Ok(Change::SetKey(key.clone(), value.clone()))
+                Ok(Change::SetKey(pointer(key)?, value.clone()))
             }
             _ => Err(
                 "`replace` is `line`, or `text` with `by` or `hex`, or `key` with `value`"
@@ -267,6 +267,19 @@ impl Replace {
             ),
         }
     }
+}
+
+/// A JSON pointer (RFC 6901) to a key of a record.
+fn pointer(text: &str) -> Result<String, String> {
+    let wrong = |why: &str| format!("`{text}` is no JSON pointer to a key: {why}");
+    if !text.starts_with('/') {
+        return Err(wrong("it begins with `/`, for instance `/payload/id`"));
+    }
+    let mut escapes = text.split('~').skip(1);
+    if escapes.any(|behind| !behind.starts_with(['0', '1'])) {
+        return Err(wrong("`~` is written `~0`, and `/` in a key `~1`"));
+    }
+    Ok(text.to_owned())
 }
 
 fn bytes(hex: &str) -> Result<Vec<u8>, String> {
@@ -374,6 +387,9 @@ mod tests {
             r#"{"record": {"last": "any"}, "bytes": "empty"}"#,
             r#"{"record": {"last": "any"}, "replace": {"text": "A", "hex": "f"}}"#,
             r#"{"record": {"last": "any"}, "cut": {}}"#,
+            r#"{"record": {"last": "any"}, "drop": {"key": "payload"}}"#,
+            r#"{"record": {"last": "any"}, "drop": {"key": "/a~2b"}}"#,
+            r#"{"record": {"last": "any"}, "replace": {"key": "", "value": 1}}"#,
         ] {
             assert!(edit(wrong).is_err(), "{wrong}");
         }

@@ -36,7 +36,7 @@ impl SuiteFile {
 /// The files below `scenarios/` and the rules of `docs/rules.md`.
 #[derive(Debug, Clone)]
 pub struct Suite {
-    /// Files in order of their ids.
+    /// Files in order of their ids; whatever goes by the name of one, for it is named when it is read.
     pub files: Vec<SuiteFile>,
     /// Known rule ids; `None` where the checkout has no `docs/rules.md`.
     pub rules: Option<BTreeSet<String>>,
@@ -56,9 +56,6 @@ pub enum SuiteError {
     /// A folder that cannot be read.
     #[error("read {0}: {1}")]
     Read(PathBuf, String),
-    /// Something else under the name of a scenario; reading a pipe would wait for ever.
-    #[error("read {0}: it is no regular file; rename or remove it")]
-    NoFile(PathBuf),
     /// A pattern that is none.
     #[error("`{0}` is no pattern: {1}")]
     Pattern(String, String),
@@ -96,9 +93,6 @@ impl Suite {
                 .is_some_and(|extension| extension == "yaml")
                 && let Ok(below) = path.strip_prefix(&folder)
             {
-                if !path.is_file() {
-                    return Err(SuiteError::NoFile(path));
-                }
                 let id = below
                     .with_extension("")
                     .to_string_lossy()

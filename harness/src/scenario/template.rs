@@ -1,7 +1,10 @@
 //! Text of a new scenario.
 
+use super::write::text_value;
+
 /// A scenario with two requests, to start from.
 pub fn template(description: &str) -> String {
+    let description = text_value(description);
     format!(
         "# yaml-language-server: $schema=../../docs/scenario.schema.json\n\
          description: {description}\n\

@@ -267,7 +267,10 @@ fn what_no_client_sends_and_no_server_answers_is_refused() {
             reply("{say: a, headers: {Content-Length: 5}}"),
             "belongs to the server",
         ),
-        (reply("{say: a, attempts: {}}"), "names no version"),
+        (
+            reply("{say: a, attempts: {}}"),
+            "leaves no request to answer",
+        ),
         (reply("{say: a, attempts: 4294967297}"), "more than 10000"),
         (
             reply("{say: a, gate: {after_events: 3, do: [{interrupt: }]}}"),
@@ -462,4 +465,122 @@ fn checkout() -> PathBuf {
         .ancestors()
         .find(|folder| folder.join("scenarios").is_dir());
     root.expect("a checkout").to_owned()
+}
+
+/// Scenarios that differ from a valid one in one line, and what is said of each.
+fn said_of(lines: &[(&str, &str)]) {
+    for (line, wanted) in lines {
+        let source = format!(
+            "description: A thing that is wrong.\ntools: {{lookup: {{path: string}}}}\n{line}"
+        );
+        let found = errors(&source);
+        assert!(
+            found.iter().any(|error| error.contains(wanted)),
+            "{line}: {found:?}"
+        );
+        let types = ["u64", "usize", "i64", "invalid type", "Some("];
+        let said = found.concat();
+        assert!(!types.iter().any(|word| said.contains(word)), "{said}");
+    }
+}
+
+#[test]
+fn values_of_a_wrong_type_are_named_in_the_words_of_the_file() {
+    said_of(&[
+        (
+            "steps:\n  - rollback: -3\n",
+            "a.yaml:4:15: a mapping is expected here [valid keys: turns]",
+        ),
+        (
+            "steps:\n  - rollback: {turns: -3}\n",
+            "a.yaml:4:23: expected a whole number, 0 or more, found `-3`",
+        ),
+        ("steps:\n  - rollback:\n", "missing key `turns`"),
+        (
+            "steps:\n  - revert: huh\n",
+            "a.yaml:4:13: a mapping is expected here [valid keys: before_turn]",
+        ),
+        (
+            "steps:\n  - revert: {before_turn: huh}\n",
+            "expected a whole number, 0 or more, found `huh`",
+        ),
+        (
+            "steps:\n  - fork: {through_turn: 1.5}\n",
+            "expected a whole number, 0 or more, found `1.5`",
+        ),
+        ("steps: 5\n", "expected a list, found `5`"),
+        (
+            "config: {websockets: maybe}\nsteps: []\n",
+            "expected `true` or `false`, found `maybe`",
+        ),
+        (
+            "steps:\n  - {user: a, replies: [{say: b, fault: {http: 99999}}]}\n",
+            "expected a whole number from 0 to 65535, found `99999`",
+        ),
+        (
+            "steps:\n  - {user: a, replies: [{say: b, gate: {after_events: 1, do: }}]}\n",
+            "expected a list, found nothing",
+        ),
+    ]);
+}
+
+#[test]
+fn a_catalogue_that_no_version_starts_with_is_refused() {
+    let model = |extra: &str| {
+        format!(
+            "models: {{main: {{extra: {{{extra}}}}}}}\nsteps:\n  - {{user: a, replies: [{{say: b}}]}}\n"
+        )
+    };
+    let (visibility, slug) = (model("visibility: 4"), model("slug: x"));
+    said_of(&[
+        (
+            &visibility,
+            "a.yaml:3:37: `visibility` of a model has to be one of list, hide, none, not `4`",
+        ),
+        (&slug, "`slug` is set by the harness itself"),
+    ]);
+}
+
+#[test]
+fn what_can_do_nothing_is_refused() {
+    let edit = |edit: &str| {
+        format!("steps:\n  - {{user: a, replies: [{{say: b}}]}}\n  - edit_rollout: {{{edit}}}\n")
+    };
+    let reply = |keys: &str| format!("steps:\n  - {{user: a, replies: [{{say: b, {keys}}}]}}\n");
+    let no_version = "`attempts` leaves no request to answer on any version";
+    said_of(&[
+        (&reply("attempts: 0"), no_version),
+        (&reply("attempts: {\"<0.1\": 3}"), no_version),
+        (&reply("attempts: {}"), no_version),
+        (
+            "steps:\n  - user: a\n    replies:\n      - {call: {tool: lookup, output: x, \
+             while_running: []}}\n      - {say: b}\n",
+            "`while_running` says nothing to do",
+        ),
+        (
+            &edit("record: {last: respones_item}, drop: {record: true}"),
+            "a.yaml:5:5: no version writes a record `respones_item` [did you mean `response_item`",
+        ),
+        (
+            &edit("record: {last: event_msg/}, drop: {record: true}"),
+            "a part of the kind is empty",
+        ),
+        (
+            &edit("record: {last: any}, drop: {key: ordinal}"),
+            "`ordinal` is no JSON pointer to a key: it begins with `/`",
+        ),
+        (
+            &edit("record: {last: any}, replace: {key: /a~b, value: 1}"),
+            "`/a~b` is no JSON pointer to a key: `~` is written `~0`",
+        ),
+        (
+            &(reply("usage: 1") + "expect: {rollout: {event_msg/turn_abortd: 0}}\n"),
+            "did you mean `turn_aborted` for `turn_abortd`?",
+        ),
+    ]);
+    // A kind that the scenario itself brings is known to it.
+    let own = edit("append: {line: '{\"type\": \"weather\"}'}")
+        + "  - edit_rollout: {record: {last: weather}, drop: {record: true}}\n";
+    let source = format!("description: A thing that is right.\n{own}");
+    assert_eq!(load(&source).map(|_| ()), Ok(()));
 }

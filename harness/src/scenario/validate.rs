@@ -2,15 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use semver::Version;
+
 use super::bounds;
+use super::catalogue;
 use super::error::{Mark, Problem, nearest};
 use super::events::content_keys;
 use super::load::VERSIONS as PINNED;
+use super::record_kinds;
 use super::reply::{Assertion, Call, ClientAction, For, Item, Reply};
 use super::resolve::step_keys;
 use super::schema::{Approval, EndsWith, Scenario, Step};
 use super::texts::text;
-use super::values::{Count, Located, Many, OneOrMany, version_range};
+use super::values::{Located, Many, OneOrMany, version_range};
 use crate::golden::versions::VERSIONS;
 
 /// Start of the file, for findings that belong to no line.
@@ -110,7 +114,8 @@ impl Found {
         self.own_tools(scenario);
         self.0.extend(bounds::files(scenario));
         self.0.extend(bounds::extra(scenario));
-        self.0.extend(bounds::modalities(scenario));
+        self.0.extend(catalogue::problems(scenario));
+        self.0.extend(record_kinds::problems(scenario));
         if scenario.steps.0.is_empty() {
             self.add(Problem::new(TOP, "no steps").help("add a step: `- user: …`"));
         }
@@ -334,22 +339,44 @@ impl Found {
         if let Some(For::Compaction(asked)) = &reply.answers {
             self.model(scenario, asked.model.as_ref(), *at);
         }
-        if matches!(&reply.attempts, Some(Count::ByVersion(ranges)) if ranges.is_empty()) {
-            let what = "`attempts` names no version: the reply answers nothing";
-            self.add(
-                Problem::new(*at, what).help("for instance `attempts: {\"<0.171\": 3, \"*\": 1}`"),
-            );
-        }
+        self.attempts(scenario, *at, reply);
         self.content(*at, reply);
         let calls = calls(reply);
         for call in &calls {
             self.call(scenario, *at, call);
+            if call
+                .while_running
+                .as_ref()
+                .is_some_and(|list| list.0.is_empty())
+            {
+                let problem = Problem::new(*at, "`while_running` says nothing to do");
+                self.add(
+                    problem.help("for instance `while_running: [{steer: …}]`, or leave it out"),
+                );
+            }
             self.actions(scenario, reply, call.while_running.as_ref());
         }
         let gate = reply.gate.as_ref();
         self.actions(scenario, reply, gate.map(|gate| &gate.actions));
         for assertion in reply.request.iter().flat_map(OneOrMany::as_slice) {
             self.assertion(*at, assertion);
+        }
+    }
+
+    /// A reply that answers no request on any version that it is for.
+    fn attempts(&mut self, scenario: &Scenario, at: Mark, reply: &Reply) {
+        let Some(count) = &reply.attempts else { return };
+        let ranges = [&scenario.versions, &reply.versions];
+        let is_for = |version: &&Version| {
+            let mut ranges = ranges.iter().copied().flatten();
+            ranges
+                .all(|range| version_range(&range.value).is_ok_and(|range| range.matches(version)))
+        };
+        let answered = |version: &Version| count.on(version).unwrap_or(0) > 0;
+        if !PINNED.iter().filter(is_for).any(answered) {
+            let what = "`attempts` leaves no request to answer on any version";
+            let help = "1 or more, or by version: `attempts: {\"<0.171\": 3, \"*\": 1}`";
+            self.add(Problem::new(at, what).help(help));
         }
     }
 

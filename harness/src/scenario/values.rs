@@ -93,6 +93,16 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Many<T> {
     }
 }
 
+/// A list whose brackets are written, empty or not: a key that was left without a value is a slip.
+pub(super) fn written_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Many<T>, D::Error> {
+    let list: Vec<Maybe<Located<T>>> = Vec::deserialize(deserializer)?;
+    Ok(Many(
+        list.into_iter().filter_map(|Maybe(item)| item).collect(),
+    ))
+}
+
 impl<T: JsonSchema> JsonSchema for Many<T> {
     fn inline_schema() -> bool {
         true

@@ -165,6 +165,13 @@ fn flow(out: &mut String, node: &Tree) {
     }
 }
 
+/// A text as the value of a key.
+pub(super) fn text_value(text: &str) -> String {
+    let mut out = String::new();
+    scalar(&mut out, text, false);
+    out
+}
+
 /// A text, plain where that reads back as the same text.
 fn scalar(out: &mut String, text: &str, in_flow: bool) {
     if is_plain(text, in_flow) {

@@ -3,8 +3,8 @@
 //! Every path has a fixed length, because token numbers count the bytes of paths. Only quiet knobs
 //! are set by default: they remove text and change no behaviour.
 
-use std::fs::{self, DirBuilder, Permissions};
-use std::io::ErrorKind;
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +30,10 @@ pub(crate) const WORKSPACES_MAX: u64 = 1000;
 /// How often the folder of a run is tried to be removed, and the pause between.
 const REMOVE_TRIES_MAX: usize = 20;
 const REMOVE_PAUSE: Duration = Duration::from_millis(10);
+/// File in the folder of a run that its owner holds a lock on as long as it lives, and its name
+/// before it is locked. It names the owner's process, for people.
+const OWNER: &str = "owner";
+const OWNER_UNLOCKED: &str = "owner.new";
 /// The installation id of every run.
 pub const INSTALLATION_ID: &str = "11111111-1111-4111-8111-111111111111";
 /// Provider id in the config.
@@ -67,6 +71,8 @@ impl Family {
 pub(crate) struct RunDir {
     root: PathBuf,
     workspaces: AtomicU64,
+    /// Held, never read: the lock on it goes with this process, however it ends.
+    _owner: File,
 }
 
 impl RunDir {
@@ -83,14 +89,16 @@ impl RunDir {
         let count = COUNTER.fetch_add(1, Ordering::Relaxed);
         let seed = format!("{} {count} {nanos}", std::process::id());
         let name = hex(&Sha256::digest(seed))[..RUN_HEX_DIGITS].to_owned();
+        let root = base.join(name);
+        make_dir(&root)?;
         let run = Self {
-            root: base.join(name),
+            _owner: own(&root)?,
+            root,
             workspaces: AtomicU64::new(0),
         };
-        for folder in [&run.root, &run.home(), &run.user_home()] {
+        for folder in [&run.home(), &run.user_home()] {
             make_dir(folder)?;
         }
-        write(&run.root.join("pid"), &std::process::id().to_string())?;
         write(&run.home().join("installation_id"), INSTALLATION_ID)?;
         Ok(run)
     }
@@ -165,20 +173,44 @@ impl Drop for RunDir {
     }
 }
 
-/// Removes folders of processes that were killed.
+/// How often the database in which a home keeps its threads names a word. Its pages hold texts as they
+/// are, and what is written goes to the end of its log first.
+pub(crate) fn named_in_state(home: &Path, word: &str) -> usize {
+    let files = fs::read_dir(home).into_iter().flatten();
+    let state = files.filter_map(Result::ok).filter(|file| {
+        let name = file.file_name().to_string_lossy().into_owned();
+        name.starts_with("state_") && (name.ends_with(".sqlite") || name.ends_with("-wal"))
+    });
+    let bytes = state.filter_map(|file| fs::read(file.path()).ok());
+    bytes
+        .map(|bytes| memchr::memmem::find_iter(&bytes, word.as_bytes()).count())
+        .sum()
+}
+
+/// Takes the folder of a run for this process.
+fn own(root: &Path) -> Result<File, NoVerdict> {
+    let fresh = root.join(OWNER_UNLOCKED);
+    let mut file = File::create(&fresh).map_err(|error| failed("create", &fresh, &error))?;
+    file.lock()
+        .map_err(|error| failed("lock", &fresh, &error))?;
+    writeln!(file, "{}", std::process::id()).map_err(|error| failed("write", &fresh, &error))?;
+    // Under its name nobody ever sees it without a lock, unless its owner is gone.
+    fs::rename(&fresh, root.join(OWNER)).map_err(|error| failed("rename", &fresh, &error))?;
+    Ok(file)
+}
+
+/// Removes folders whose owner is gone, however it went. A number of a process may be given to another
+/// one; a lock is not.
 fn remove_left_over(base: &Path) {
     for entry in fs::read_dir(base)
         .into_iter()
         .flatten()
         .filter_map(Result::ok)
     {
-        let pid = fs::read_to_string(entry.path().join("pid"))
-            .ok()
-            .and_then(|pid| pid.trim().parse().ok())
-            .and_then(rustix::process::Pid::from_raw);
-        if let Some(pid) = pid
-            && rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
-        {
+        let Ok(owner) = File::open(entry.path().join(OWNER)) else {
+            continue;
+        };
+        if owner.try_lock().is_ok() {
             // Somebody else may remove it at the same time.
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -493,6 +525,38 @@ mod tests {
         let root = run.root.clone();
         drop(run);
         assert!(!root.exists());
+    }
+
+    #[test]
+    fn what_the_state_of_a_home_names_is_counted_over_its_files() {
+        let home = tempfile::tempdir().expect("a folder");
+        for (name, text) in [
+            ("state_5.sqlite", "\0m-1\0"),
+            ("state_5.sqlite-wal", "m-1 m-2 m-1"),
+            ("logs_2.sqlite", "m-1"),
+        ] {
+            fs::write(home.path().join(name), text).expect("written");
+        }
+        assert_eq!(named_in_state(home.path(), "m-1"), 3);
+        assert_eq!(named_in_state(home.path(), "m-3"), 0);
+        assert_eq!(named_in_state(&home.path().join("none"), "m-1"), 0);
+    }
+
+    #[test]
+    fn a_folder_stays_as_long_as_its_owner_lives() {
+        let base = tempfile::tempdir().expect("a folder");
+        let [living, left, foreign] = ["living", "left", "foreign"].map(|name| {
+            let root = base.path().join(name);
+            make_dir(&root).expect("a folder");
+            root
+        });
+        let lock = own(&living).expect("owned");
+        drop(own(&left).expect("owned"));
+        remove_left_over(base.path());
+        assert!(living.exists() && foreign.exists() && !left.exists());
+        drop(lock);
+        remove_left_over(base.path());
+        assert!(!living.exists() && foreign.exists());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use sha2::{Digest as _, Sha256};
 
 use crate::driver::NoVerdict;
+use crate::rollout_file::regular;
 
 /// Longest download of a package.
 const NPM_PACK_MAX: Duration = Duration::from_mins(10);
@@ -200,18 +201,22 @@ fn wait(
         if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
             return Ok(status);
         }
-        if start.elapsed() > longest {
+        let interrupt = crate::interrupt::came();
+        if interrupt.is_some() || start.elapsed() > longest {
             // It may have ended by itself in between; both is fine.
             let _ = child.kill();
             let _ = child.wait();
-            return Err(format!("no end after {} s", longest.as_secs()));
+            return Err(interrupt.map_or_else(
+                || format!("no end after {} s", longest.as_secs()),
+                |interrupt| format!("interrupted by {}", interrupt.name),
+            ));
         }
         std::thread::sleep(POLL);
     }
 }
 
 fn hash_of(path: &Path) -> Result<String, NoVerdict> {
-    let mut file = File::open(path).map_err(|error| io("open", path, &error))?;
+    let mut file = regular::open(path).map_err(|error| io("open", path, &error))?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     loop {

@@ -1,10 +1,12 @@
 //! Processes and provider servers that cases share.
 //!
 //! A case gets a process of its own when a step or a setting changes files or processes. A shared
-//! process takes up to four cases at once; one that died is started anew for the next case.
+//! process takes up to four cases at once; one that died is started anew for the next case. What a
+//! case shares is never its fate: a case whose shared process died, or did not start, runs again in
+//! a process of its own, so that only the case that is to blame has no outcome.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use mock_provider::case::CaseHandle;
 use mock_provider::{http, live};
@@ -48,6 +50,8 @@ pub(crate) struct Pool {
     shared: Vec<Shared>,
     jobs: Semaphore,
     cases: AtomicU64,
+    /// A process with the catalogue of all plans did not start: nobody shares any more.
+    alone: AtomicBool,
 }
 
 impl Pool {
@@ -76,6 +80,7 @@ impl Pool {
             shared,
             jobs: Semaphore::new(jobs),
             cases: AtomicU64::new(0),
+            alone: AtomicBool::new(false),
         })
     }
 
@@ -93,23 +98,47 @@ impl Pool {
 
     pub(crate) async fn run(&self, plan: &Plan) -> Result<Outcome, NoVerdict> {
         let _job = self.jobs.acquire().await.expect("never closed");
-        if needs_own_process(plan) {
-            return self.own_session(plan).await?.play().await;
+        if !needs_own_process(plan)
+            && let Some(outcome) = self.run_shared(plan).await
+        {
+            return outcome;
         }
-        let case = self.open_case(plan);
+        self.own_session(plan).await?.play().await
+    }
+
+    /// Runs a case beside others; `None` where the process that they share is to be blamed.
+    async fn run_shared(&self, plan: &Plan) -> Option<Result<Outcome, NoVerdict>> {
         let shared = self.least_busy();
         let _place = shared.free.acquire().await.expect("never closed");
-        let (seat, workspace) = self.take_seat(shared, plan).await?;
-        Session::new(SessionParts {
+        if self.alone.load(Ordering::Relaxed) {
+            return None;
+        }
+        let (seat, workspace) = match self.take_seat(shared, plan).await {
+            Ok(taken) => taken,
+            Err(reason) => {
+                tracing::info!(%reason, "every case gets a process of its own");
+                self.alone.store(true, Ordering::Relaxed);
+                return None;
+            }
+        };
+        let outcome = Session::new(SessionParts {
             pool: self,
             plan,
-            case,
-            seat,
+            case: self.open_case(plan),
+            seat: Arc::clone(&seat),
             workspace,
             own: false,
         })
         .play()
-        .await
+        .await;
+        if seat.process.has_ended().await {
+            tracing::info!(
+                id = plan.id,
+                "the shared process died: again in one of its own"
+            );
+            return None;
+        }
+        Some(outcome)
     }
 
     /// A session in a process of its own.
@@ -118,7 +147,11 @@ impl Pool {
         plan: &'a Plan,
     ) -> Result<Session<'a>, NoVerdict> {
         let case = self.open_case(plan);
-        let (seat, workspace) = self.start_own(plan, &base_url(plan, &case)).await?;
+        let started = self.start_own(plan, &base_url(plan, &case)).await;
+        let (seat, workspace) = match started {
+            Ok(started) => started,
+            Err(reason) => return Err(self.blame(plan, reason).await),
+        };
         Ok(Session::new(SessionParts {
             pool: self,
             plan,
@@ -127,6 +160,13 @@ impl Pool {
             workspace,
             own: true,
         }))
+    }
+
+    /// The id of the shared process, once it runs.
+    #[cfg(test)]
+    pub(super) async fn shared_process(&self) -> Option<i32> {
+        let seat = self.shared.first()?.seat.lock().await;
+        seat.as_ref()?.process.pid()
     }
 
     fn open_case(&self, plan: &Plan) -> CaseHandle {
@@ -231,6 +271,23 @@ impl Pool {
             hooks: Arc::new(scripts),
         };
         Ok((Arc::new(seat), workspace))
+    }
+
+    /// Whose fault it is that a process for this plan did not start: that of the scenario, if one
+    /// starts with nothing of it.
+    async fn blame(&self, plan: &Plan, reason: NoVerdict) -> NoVerdict {
+        let simple = super::calibration_plans::all();
+        let starts = match simple.first() {
+            Some(simple) => self.start_own(simple, UNREACHABLE).await.is_ok(),
+            None => false,
+        };
+        if !starts {
+            return reason;
+        }
+        NoVerdict::Refused(format!(
+            "codex {} starts, but not with the `models` and the `config` of {}: {reason}",
+            self.binary.version, plan.id
+        ))
     }
 
     pub(crate) async fn close(self) {

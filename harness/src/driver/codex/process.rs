@@ -119,6 +119,11 @@ impl CodexProcess {
         matches!(self.child.lock().await.try_wait(), Ok(None))
     }
 
+    /// Whether the process is gone, or about to be: nobody reads or writes its pipes any more.
+    pub(crate) async fn has_ended(&self) -> bool {
+        self.rpc.has_ended() || !self.is_running().await
+    }
+
     /// Its id.
     pub(crate) fn pid(&self) -> Option<i32> {
         self.pid.map(Pid::as_raw_pid)

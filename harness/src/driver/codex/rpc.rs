@@ -172,6 +172,11 @@ impl Rpc {
         routes.unclaimed.remove(thread)
     }
 
+    /// Whether the server has closed its end.
+    pub(crate) fn has_ended(&self) -> bool {
+        lock(&self.routes).ended
+    }
+
     /// Closes standard input.
     pub(crate) async fn close(&self) {
         self.writer.lock().await.take();

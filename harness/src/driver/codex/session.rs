@@ -3,6 +3,8 @@
 //! It synchronises only on responses, `item/tool/call` and `turn/completed`; every wait has a named
 //! deadline. What happens inside a turn is in `turn.rs`.
 
+mod settle;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +28,7 @@ use crate::rollout_edit::{self, Edit};
 use crate::scenario::plan::{
     ForkPoint, Overrides, Plan, PlanStep, ResumeStep, StepAction, StopKind, TurnStatus, UserStep,
 };
+use crate::scenario::quoted;
 use crate::texts::Calibration;
 
 /// Longest wait for the prewarm of a thread that was loaded.
@@ -57,6 +60,8 @@ pub(crate) struct Session<'a> {
     workspace: PathBuf,
     own: bool,
     stopped: bool,
+    /// A model that the settings were changed to, and how often the home named it before.
+    unstored: Option<(String, usize)>,
     /// Threads of the case, oldest first; the last one is in use.
     threads: Vec<String>,
     rollout_path: Option<String>,
@@ -87,6 +92,7 @@ impl<'a> Session<'a> {
             workspace,
             own,
             stopped: false,
+            unstored: None,
             threads: Vec::new(),
             rollout_path: None,
             turns: Vec::new(),
@@ -259,7 +265,7 @@ impl<'a> Session<'a> {
             .map_err(|error| {
                 let why = format!("{error}{}", self.process().stderr_tail());
                 match error {
-                    RpcError::Refused { .. } => NoVerdict::CouldNotRun(why),
+                    RpcError::Refused { .. } => NoVerdict::Refused(why),
                     RpcError::Ended { .. } | RpcError::TimedOut { .. } => {
                         NoVerdict::CouldNotDecide(why)
                     }
@@ -312,7 +318,9 @@ impl<'a> Session<'a> {
             }
             StepAction::Settings(overrides) => {
                 let params = self.settings_params(overrides);
+                let stored = self.model_to_store(overrides);
                 self.ask(step, "thread/settings/update", params).await?;
+                self.unstored = stored;
             }
             StepAction::Inject(items) => {
                 let items = self.calibration().to_real_value(&json!(items));
@@ -321,6 +329,7 @@ impl<'a> Session<'a> {
             }
             StepAction::Stop(kind) => {
                 self.drain().await;
+                self.model_stored().await;
                 let status = self.process().stop(*kind).await?;
                 tracing::debug!(%status, "stopped");
                 self.stopped = true;
@@ -508,7 +517,8 @@ impl<'a> Session<'a> {
     fn adopt(&mut self, response: &Value) -> Result<(), NoVerdict> {
         let Some(id) = response.pointer("/thread/id").and_then(Value::as_str) else {
             return Err(NoVerdict::CouldNotRun(format!(
-                "no thread id in {response}"
+                "no thread id in {}",
+                quoted(&response.to_string())
             )));
         };
         if let Some(path) = response.pointer("/thread/path").and_then(Value::as_str) {
@@ -560,6 +570,9 @@ impl<'a> Session<'a> {
             self.adopt(&response)?;
             self.early_answered(step).await?;
             self.drain().await;
+            if !matches!(resume, ResumeStep::History(_)) {
+                self.usage_told().await;
+            }
         }
         Ok(())
     }
@@ -576,8 +589,10 @@ impl<'a> Session<'a> {
                 let said = error.to_string();
                 if !said.contains(message) {
                     let what = format!(
-                        "step {} (line {}): {said}, expected {message:?} in it",
-                        step.number, step.line
+                        "step {} (line {}): {said}, expected {} in it",
+                        step.number,
+                        step.line,
+                        quoted(message)
                     );
                     self.find("step.ends", &what);
                 }
@@ -585,8 +600,10 @@ impl<'a> Session<'a> {
             }
             Ok(_) => {
                 let what = format!(
-                    "step {} (line {}): thread/resume: it works, expected a refusal with {message:?}",
-                    step.number, step.line
+                    "step {} (line {}): thread/resume: it works, expected a refusal with {}",
+                    step.number,
+                    step.line,
+                    quoted(message)
                 );
                 self.find("step.ends", &what);
                 Ok(())
@@ -627,25 +644,6 @@ impl<'a> Session<'a> {
         let files = self.rollouts()?;
         self.watch.edited(files);
         Ok(())
-    }
-
-    /// Takes the events that came so far; a round trip makes sure that they were read.
-    async fn drain(&mut self) {
-        if !self.stopped
-            && let Err(error) = self
-                .process()
-                .rpc
-                .request("thread/loaded/list", json!({}))
-                .await
-        {
-            tracing::debug!(%error, "no round trip");
-        }
-        while let Ok(incoming) = self.inbox.try_recv() {
-            if let Incoming::Notification { method, params } = incoming {
-                self.events
-                    .extend(super::events::client_event(&method, &params));
-            }
-        }
     }
 
     fn turn_params(&self, user: &UserStep) -> Value {

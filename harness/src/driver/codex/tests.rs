@@ -1,5 +1,7 @@
 //! The driver on every real version: a hand-made plan against what the facts say.
 
+mod shared;
+
 use serde_json::{Value, json};
 
 use super::{CodexDriver, Source, slug};

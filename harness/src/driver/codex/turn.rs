@@ -12,6 +12,7 @@ use super::session::Session;
 use crate::driver::NoVerdict;
 use crate::recording::ClientEvent;
 use crate::scenario::plan::{Action, Ends, PlanReply, PlanStep, ReplyBody, ToolAnswer, TurnStatus};
+use crate::scenario::quoted;
 
 /// Longest step, retries of the binary included.
 const STEP_MAX: Duration = Duration::from_secs(90);
@@ -414,11 +415,7 @@ impl<'s, 'a> Turn<'s, 'a> {
             message: None,
         };
         let expected = self.step.ends.as_ref().unwrap_or(&default);
-        let word = match expected.status {
-            TurnStatus::Completed => "completed",
-            TurnStatus::Interrupted => "interrupted",
-            TurnStatus::Failed => "failed",
-        };
+        let word = expected.status.as_str();
         let said = error.map(|(message, _)| message).unwrap_or_default();
         let said = self.session.calibration().to_ours(&said);
         let fits = expected
@@ -426,10 +423,14 @@ impl<'s, 'a> Turn<'s, 'a> {
             .as_ref()
             .is_none_or(|part| said.contains(part));
         if status != word || !fits {
-            let part = expected.message.as_deref().unwrap_or_default();
+            let said = if said.is_empty() {
+                said
+            } else {
+                format!(" with {}", quoted(&said))
+            };
             self.find(
                 "step.ends",
-                &format!("expected to end {word} {part:?}, ended {status} {said:?}"),
+                &format!("expected to end {expected}, ended {status}{said}"),
             );
         }
     }

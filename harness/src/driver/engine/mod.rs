@@ -39,6 +39,7 @@ use crate::scenario::plan::{
     ConfigSpec, Ends, ModelSpec, Overrides, Plan, PlanStep, ResumeStep, StepAction, TruncationMode,
     TurnStatus, UserStep,
 };
+use crate::scenario::quoted;
 use crate::texts::Calibration;
 
 /// Where an engine's workspace would lie: as long as a real one, and never touched.
@@ -399,7 +400,8 @@ impl<'a> Run<'a> {
             (Err(why), Some(message)) if why.contains(message) => {}
             (Err(why), _) => self.find("client.refused", step, &format!("thread/resume: {why}")),
             (Ok(_), Some(message)) => {
-                let what = format!("thread/resume: it works, expected a refusal with {message:?}");
+                let refusal = quoted(message);
+                let what = format!("thread/resume: it works, expected a refusal with {refusal}");
                 self.find("step.ends", step, &what);
             }
         }
@@ -452,13 +454,13 @@ impl<'a> Run<'a> {
             .as_ref()
             .is_none_or(|part| message.contains(part));
         if status != expected.status || !said {
-            self.findings.push(Finding {
-                id: "step.ends".to_owned(),
-                message: format!(
-                    "step {}: the turn ended {status:?} {message:?}, expected {expected:?}",
-                    step.number
-                ),
-            });
+            let message = Some(message);
+            let ended = Ends { status, message };
+            self.find(
+                "step.ends",
+                step,
+                &format!("expected to end {expected}, ended {ended}"),
+            );
         }
     }
 
