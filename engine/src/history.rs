@@ -292,7 +292,9 @@ fn tell_unsupported(passthrough: &mut Map<String, Value>, place: usize) {
         ("content_item_kinds", json!("images.unsupported")),
         ("content_item_metadata", harness),
     ] {
-        let known = passthrough.get_mut(key).and_then(|list| list.get_mut(place));
+        let known = passthrough
+            .get_mut(key)
+            .and_then(|list| list.get_mut(place));
         if let Some(known) = known {
             *known = told;
         }

@@ -15,6 +15,8 @@ const ENGINE_CASES_MIN: &str = "1350";
 const REAL_CASES_MIN: &str = "420";
 /// Fewest crash points of `turnproof crash`: ten scenarios, three families, each append twice.
 const CRASH_POINTS_MIN: &str = "1900";
+/// Drawn sessions of each family, each played twice.
+const SIMULATED: &str = "0..200";
 /// Perturbed variants a version that follow their script.
 const VARIANTS: &str = "50";
 /// Fewest variants a version that follow their script and are equal.
@@ -150,6 +152,13 @@ pub(crate) fn run(real: bool) -> ExitCode {
         &turnproof,
         &["crash", "--min-points", CRASH_POINTS_MIN],
     );
+    for family in ["0.144", "0.164", "0.171"] {
+        let subject = format!("engine@{family}+fixed");
+        let mut args = vec!["simulate", "--twice", "--jobs", "2", "--seeds", SIMULATED];
+        args.extend(["--profile", &subject]);
+        let name = format!("{subject}: drawn sessions, twice");
+        gate.cases(&name, &here, &turnproof, &args);
+    }
     engine_determinism(&mut gate, &turnproof);
     if real {
         for version in PINNED {

@@ -18,6 +18,7 @@ pub mod new;
 pub(crate) mod out;
 pub mod perturb;
 pub mod record;
+pub mod replay;
 pub mod review;
 pub mod schema;
 pub mod show;
@@ -37,12 +38,12 @@ pub const EXIT_USAGE: u8 = 2;
 /// The environment does not allow it to run.
 pub const EXIT_COULD_NOT_RUN: u8 = 3;
 
-/// The suite of the current folder's checkout.
 /// A number of cases at once: at least one.
 fn jobs() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=64)
 }
 
+/// The suite of the current folder's checkout.
 fn suite() -> Result<Suite, ExitCode> {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
     Suite::find(&here).map_err(|error| report(&error))

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::dice::Dice;
-use super::swarm::Reach;
+use super::reach::{Group, Reach};
 
 /// What the steps and replies have to know of the settings.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,7 +106,10 @@ pub(super) fn draw(dice: &mut Dice, family: usize, reach: Reach, seed: &str) -> 
         set("features", Value::Object(features));
     }
     if dice.rarely(8) {
-        set("hooks", hooks(dice));
+        let drawn = hooks(dice);
+        if reach.faults.has(Group::Hooks) {
+            set("hooks", drawn);
+        }
     }
     let limits = limits(window, limit);
     let mut scenario = json!({
@@ -119,7 +122,7 @@ pub(super) fn draw(dice: &mut Dice, family: usize, reach: Reach, seed: &str) -> 
         "files": {"sub/note.md": "A note.", "far/note.md": "Another note."},
         "steps": [],
     });
-    if reach.storage {
+    if reach.faults.has(Group::Storage) {
         scenario["only"] = json!("engine");
         scenario["reason"] = json!("it was drawn for this version, and its storage may fail");
     }
