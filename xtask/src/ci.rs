@@ -17,6 +17,10 @@ const REAL_CASES_MIN: &str = "420";
 const CRASH_POINTS_MIN: &str = "1900";
 /// Drawn sessions of each family, each played twice.
 const SIMULATED: &str = "0..200";
+/// Seeds in which planted faults are looked for.
+const PLANTED_SEEDS: &str = "0..120";
+/// Fewest of the 31 planted faults that drawn sessions have to find: four of five.
+const PLANTED_MIN: &str = "25";
 /// Perturbed variants a version that follow their script.
 const VARIANTS: &str = "50";
 /// Fewest variants a version that follow their script and are equal.
@@ -159,6 +163,16 @@ pub(crate) fn run(real: bool) -> ExitCode {
         let name = format!("{subject}: drawn sessions, twice");
         gate.cases(&name, &here, &turnproof, &args);
     }
+    let mut args = vec![
+        "simulate",
+        "--planted",
+        "--jobs",
+        "2",
+        "--seeds",
+        PLANTED_SEEDS,
+    ];
+    args.extend(["--planted-min", PLANTED_MIN]);
+    gate.cases("planted faults in drawn sessions", &here, &turnproof, &args);
     engine_determinism(&mut gate, &turnproof);
     if real {
         for version in PINNED {

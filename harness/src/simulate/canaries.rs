@@ -47,3 +47,40 @@ impl Pair {
         Some(Found { seed, law })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulate::trial::runtime;
+
+    /// Seeds that these faults are found in; the others, and how many have to be found, are a step of
+    /// the gate.
+    const SEEDS: u64 = 20;
+
+    #[test]
+    fn a_fault_is_found_and_an_engine_without_one_is_not_blamed() {
+        let subject = Subject::parse("engine@0.171+fixed").expect("a subject");
+        let runtime = runtime().expect("a runtime");
+        for fault in [
+            Planted::OutputTwice,
+            Planted::UsageDoubled,
+            Planted::WaitsForEver,
+        ] {
+            let pair = Pair::new(&subject, fault).expect("two engines");
+            let found = (0..SEEDS).find_map(|seed| pair.look(&runtime, Reach::ENGINE, seed));
+            assert!(found.is_some(), "{} is not found", fault.name());
+        }
+        let sane = || Engine::new(&subject).expect("an engine");
+        let pair = Pair {
+            sane: sane(),
+            ill: sane(),
+        };
+        for seed in 0..SEEDS {
+            assert_eq!(
+                pair.look(&runtime, Reach::ENGINE, seed),
+                None,
+                "seed {seed}"
+            );
+        }
+    }
+}

@@ -75,6 +75,12 @@ pub(super) const KNOWN: &[Known] = &[
         when: |facts| facts.token_budget,
     },
     Known {
+        law: "checker.live_task",
+        families: OLDEST,
+        rule: "compaction.remote_v1.any_number",
+        when: |facts| facts.odd_summary,
+    },
+    Known {
         law: "checker.usage_sums",
         families: ALL,
         rule: "compaction.trigger.window_full_cumulative",

@@ -45,14 +45,21 @@ pub(super) fn limit_holds(view: &View<'_>) -> Vec<Finding> {
     let (facts, config) = (&view.facts, &view.plan.config);
     let scoped = config.auto_compact_token_limit_scope.is_some();
     let other = facts.token_budget || facts.hooks || facts.storage || facts.ways_back;
-    if scoped || other || config.auto_compact_token_limit.is_some() {
+    // A session whose budget is spent ends its turns.
+    let budget = config
+        .features
+        .iter()
+        .any(|(name, _)| name == "rollout_budget");
+    if scoped || other || budget || config.auto_compact_token_limit.is_some() {
         return Vec::new();
     }
     let law = "behind an answer whose tokens, with the outputs that follow, reach the limit of its \
-               model, the turn compacts before it samples again";
+               model, a compaction comes before the next sampling";
     let mut found = Vec::new();
     for (first, second) in view.neighbours() {
-        let same = first.step == second.step && first.model() == second.model();
+        // In one turn, or in two that follow each other.
+        let next = second.step <= first.step + 1;
+        let same = next && first.model() == second.model();
         if !same || !first.is_turn() || !second.is_turn() {
             continue;
         }
@@ -60,7 +67,12 @@ pub(super) fn limit_holds(view: &View<'_>) -> Vec<Finding> {
         let (Some(usage), Some(limit)) = (first.usage(), limit) else {
             continue;
         };
-        let new = second.input().iter().skip(first.input().len());
+        let skipped = first.input().len();
+        let new = second
+            .input()
+            .iter()
+            .skip(skipped)
+            .filter(|_| first.step == second.step);
         let behind = new.map(output_bytes).sum::<u64>() / TOKEN_BYTES;
         let total = usage.saturating_add(behind as i64);
         if usage > 0 && total >= limit {

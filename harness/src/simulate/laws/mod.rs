@@ -71,3 +71,32 @@ pub fn judge(plan: &Plan, outcome: &Outcome, family: usize) -> Verdict {
     }
     verdict
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Reach;
+    use super::super::trial::{Engine, runtime};
+    use crate::golden::versions::Subject;
+
+    /// Sessions in which the client or the provider does what looks like a broken law: a steer that
+    /// drops an answer, an interrupt at a gate, a budget that is spent, an answer without a summary.
+    const SEEDS: [(&str, &[u64]); 3] = [
+        ("0.144", &[2, 6, 30, 74, 214]),
+        ("0.164", &[22, 125, 204, 269]),
+        ("0.171", &[0, 18, 38, 125, 204]),
+    ];
+
+    #[test]
+    fn what_a_client_or_a_provider_did_is_no_finding() {
+        let runtime = runtime().expect("a runtime");
+        for (family, seeds) in SEEDS {
+            let subject = Subject::parse(&format!("engine@{family}+fixed")).expect("a subject");
+            let engine = Engine::new(&subject).expect("an engine");
+            for seed in seeds {
+                let trial = engine.trial(&runtime, Reach::ENGINE, *seed, false);
+                assert_eq!(trial.not_run, None, "seed {seed}");
+                assert_eq!(trial.unexplained, [].into(), "{family}, seed {seed}");
+            }
+        }
+    }
+}

@@ -5,9 +5,12 @@
 use engine::texts::TURN_ABORTED;
 use serde_json::Value;
 
-use super::view::{Asked, View, actions, acts, ended, finding, switches, user_texts};
+use super::view::{Asked, View, acts, ended, finding, switches, user_texts};
 use crate::recording::Finding;
-use crate::scenario::plan::{Action, Answers, StepAction, TurnStatus};
+use crate::scenario::plan::{Action, Answers, PlanReply, StepAction, TurnStatus};
+
+/// Longest part of an output that is looked for: short enough never to be cut.
+const HEAD_BYTES_MAX: usize = 12;
 
 /// A model without images gets none.
 pub(super) fn blind_models(view: &View<'_>) -> Vec<Finding> {
@@ -103,13 +106,14 @@ pub(super) fn steers_kept(view: &View<'_>) -> Vec<Finding> {
     for step in &view.plan.steps {
         let is_turn = matches!(step.action, StepAction::User(_));
         // Whoever is interrupted or asked while it compacts may have nothing to add to.
-        let asks = |reply: &crate::scenario::plan::PlanReply| reply.answers != Answers::Turn;
+        let asks = |reply: &PlanReply| reply.answers != Answers::Turn;
         let odd = step.replies.iter().filter(|reply| asks(reply));
         let odd = odd.flat_map(acts).count() > 0;
         if !is_turn || odd || ended(step) != TurnStatus::Completed {
             continue;
         }
-        for action in actions(step) {
+        let acts = step.replies.iter().flat_map(|reply| seen_acts(view, reply));
+        for action in acts {
             let Action::Steer(parts) = action else {
                 continue;
             };
@@ -122,4 +126,23 @@ pub(super) fn steers_kept(view: &View<'_>) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// What the client did in a reply for sure: at its gate, and in calls whose answer was sent on.
+fn seen_acts<'a>(view: &View<'a>, reply: &'a PlanReply) -> impl Iterator<Item = &'a Action> {
+    let gate = reply.gate.iter().flat_map(|gate| &gate.actions);
+    let tools = reply.tool_answers.iter().filter(|tool| {
+        let text = tool.content.first().and_then(|part| part["text"].as_str());
+        let head = text.map(|text| &text[..text.floor_char_boundary(HEAD_BYTES_MAX)]);
+        let mut items = view.asked.iter().flat_map(Asked::input);
+        head.is_some_and(|head| {
+            !head.is_empty()
+                && items.any(|item| {
+                    let output = item["output"].as_str().unwrap_or_default();
+                    item["call_id"] == *tool.call_id && output.starts_with(head)
+                })
+        })
+    });
+    let tools: Vec<_> = tools.collect();
+    gate.chain(tools.into_iter().flat_map(|tool| &tool.while_running))
 }

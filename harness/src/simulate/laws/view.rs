@@ -9,7 +9,7 @@ use crate::check::{input, thread, window_number};
 use crate::mask::{Masked, MaskedRequest};
 use crate::recording::{Finding, Recording};
 use crate::scenario::plan::{
-    Action, Answers, Plan, PlanReply, PlanStep, ReplyBody, StepAction, TurnStatus,
+    Action, Answers, Ending, Plan, PlanReply, PlanStep, ReplyBody, StepAction, TurnStatus,
 };
 
 /// A request with what it was answered.
@@ -44,12 +44,13 @@ impl Asked<'_> {
         Some((thread(self.request)?, window_number(self.request)?))
     }
 
-    /// Tokens that its answer counts; `None` where it was not whole, or counts none.
+    /// Tokens that its answer counts; `None` where it was not whole, or counts none. What the client
+    /// does at a gate may drop the rest of the answer.
     pub(super) fn usage(&self) -> Option<i64> {
         let ReplyBody::Stream { events, ending, .. } = &self.reply.body else {
             return None;
         };
-        let whole = *ending == crate::scenario::plan::Ending::Complete;
+        let whole = *ending == Ending::Complete && self.reply.gate.is_none();
         let last = events
             .last()
             .filter(|last| whole && last["type"] == "response.completed")?;
