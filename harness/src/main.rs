@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 use harness::cli::context::Context;
 use harness::cli::{
     Exit, bench_resume, bless, calibrate, check, crash, diff, doctor, fuzz_history, import, lint,
-    list, new, perturb, record, review, schema, show, shrink, simulate,
+    list, new, perturb, record, replay, review, schema, show, shrink, simulate,
 };
 
 #[global_allocator]
@@ -59,6 +59,8 @@ enum Command {
     Shrink(shrink::ShrinkArgs),
     /// Plays drawn sessions on our engine, and holds them to every law.
     Simulate(simulate::SimulateArgs),
+    /// Plays one drawn session, and prints all that is known of it.
+    Replay(replay::ReplayArgs),
     /// Runs a scenario on one subject and writes its rollout files.
     Record(record::RecordArgs),
     /// Makes a scenario that reproduces a recorded rollout.
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => return doctor::run(args).finish(),
         Command::Shrink(args) => return shrink::run(args).finish(),
         Command::Simulate(args) => return simulate::run(args).finish(),
+        Command::Replay(args) => return replay::run(args).finish(),
         Command::Record(args) => return record::run(args).finish(),
         Command::Import(args) => return import::run(args).finish(),
         Command::BenchResume(args) => return bench_resume::run(args).finish(),
@@ -112,6 +115,7 @@ fn main() -> ExitCode {
             | Command::BenchResume(_)
             | Command::Shrink(_)
             | Command::Simulate(_)
+            | Command::Replay(_)
             | Command::Record(_) => Exit::OK,
         },
     };

@@ -15,6 +15,12 @@ const ENGINE_CASES_MIN: &str = "1350";
 const REAL_CASES_MIN: &str = "420";
 /// Fewest crash points of `turnproof crash`: ten scenarios, three families, each append twice.
 const CRASH_POINTS_MIN: &str = "1900";
+/// Drawn sessions of each family, each played twice.
+const SIMULATED: &str = "0..200";
+/// Seeds in which planted faults are looked for.
+const PLANTED_SEEDS: &str = "0..120";
+/// Fewest of the 31 planted faults that drawn sessions have to find: four of five.
+const PLANTED_MIN: &str = "25";
 /// Perturbed variants a version that follow their script.
 const VARIANTS: &str = "50";
 /// Fewest variants a version that follow their script and are equal.
@@ -150,6 +156,23 @@ pub(crate) fn run(real: bool) -> ExitCode {
         &turnproof,
         &["crash", "--min-points", CRASH_POINTS_MIN],
     );
+    for family in ["0.144", "0.164", "0.171"] {
+        let subject = format!("engine@{family}+fixed");
+        let mut args = vec!["simulate", "--twice", "--jobs", "2", "--seeds", SIMULATED];
+        args.extend(["--profile", &subject]);
+        let name = format!("{subject}: drawn sessions, twice");
+        gate.cases(&name, &here, &turnproof, &args);
+    }
+    let mut args = vec![
+        "simulate",
+        "--planted",
+        "--jobs",
+        "2",
+        "--seeds",
+        PLANTED_SEEDS,
+    ];
+    args.extend(["--planted-min", PLANTED_MIN]);
+    gate.cases("planted faults in drawn sessions", &here, &turnproof, &args);
     engine_determinism(&mut gate, &turnproof);
     if real {
         for version in PINNED {

@@ -11,6 +11,7 @@ mod compaction_progress;
 mod context_once;
 mod counter_in_window;
 mod delta_anchor;
+mod fold;
 mod images_gone;
 mod item_ids;
 mod live_task;
@@ -154,6 +155,11 @@ const ALL: &[Checker] = &[
         run: replay::check,
     },
     Checker {
+        id: "fold",
+        law: "a turn request is the fold of its rollout: the history of its window, from the first item on",
+        run: fold::check,
+    },
+    Checker {
         id: "calls_run_once",
         law: "a call is run once in a turn",
         run: calls_run_once::check,
@@ -251,12 +257,12 @@ fn window(request: &MaskedRequest) -> Option<&str> {
 }
 
 /// Number of a request's window.
-fn window_number(request: &MaskedRequest) -> Option<u64> {
+pub(crate) fn window_number(request: &MaskedRequest) -> Option<u64> {
     window(request)?.rsplit_once(':')?.1.parse().ok()
 }
 
 /// Thread of a request.
-fn thread(request: &MaskedRequest) -> Option<&str> {
+pub(crate) fn thread(request: &MaskedRequest) -> Option<&str> {
     Some(window(request)?.rsplit_once(':')?.0)
 }
 
@@ -268,7 +274,7 @@ fn metadata<'a>(request: &'a MaskedRequest, pointer: &str) -> Option<&'a str> {
 }
 
 /// Turn of a request.
-fn turn(request: &MaskedRequest) -> Option<&str> {
+pub(crate) fn turn(request: &MaskedRequest) -> Option<&str> {
     metadata(request, "/turn_id")
 }
 
@@ -296,7 +302,7 @@ fn compaction_phase(request: &MaskedRequest) -> Option<&str> {
 }
 
 /// Texts of an item's content.
-fn texts(item: &Value) -> impl Iterator<Item = &str> {
+pub(crate) fn texts(item: &Value) -> impl Iterator<Item = &str> {
     let parts = item.get("content").and_then(Value::as_array);
     parts
         .into_iter()
@@ -305,7 +311,7 @@ fn texts(item: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// Input items of a request.
-fn input(request: &MaskedRequest) -> &[Value] {
+pub(crate) fn input(request: &MaskedRequest) -> &[Value] {
     request
         .body
         .get("input")

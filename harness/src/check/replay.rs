@@ -27,22 +27,25 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
         let Some(last) = masked.wire.iter().rfind(of_thread) else {
             continue;
         };
-        let (history, windows) = replay(rollout);
-        if window_number(last) != Some(windows) {
+        let windows = histories(rollout);
+        let Some((history, before)) = windows.split_last() else {
+            continue;
+        };
+        if window_number(last) != Some(before.len() as u64) {
             // A checkpoint came behind the last turn request.
             continue;
         }
         let sent = input(last).iter().filter(|item| !is_base(item, base));
         let sent: Vec<&Value> = sent.collect();
-        if let Some(what) = compare(&sent, &history) {
-            found.push(format!("file {}: {what}", file + 1));
+        if let Some(what) = compare(&sent, history) {
+            found.push(format!("file {}, last turn request: {what}", file + 1));
         }
     }
     found
 }
 
 /// Thread and base instructions of a file that stands for itself.
-fn session(rollout: &MaskedRollout) -> Option<(&str, &str)> {
+pub(super) fn session(rollout: &MaskedRollout) -> Option<(&str, &str)> {
     let metas = rollout
         .records
         .iter()
@@ -63,7 +66,7 @@ fn session(rollout: &MaskedRollout) -> Option<(&str, &str)> {
 }
 
 /// Files of a thread.
-fn files_of(masked: &Masked, id: &str) -> usize {
+pub(super) fn files_of(masked: &Masked, id: &str) -> usize {
     let own = |rollout: &&MaskedRollout| {
         let meta = rollout.records.first();
         meta.is_some_and(|meta| meta["payload"]["id"] == id)
@@ -72,25 +75,21 @@ fn files_of(masked: &Masked, id: &str) -> usize {
 }
 
 /// Base instructions, and the tools of a lite model: in the history of some versions only.
-fn is_base(item: &Value, base: &str) -> bool {
+pub(super) fn is_base(item: &Value, base: &str) -> bool {
     item["type"] == "additional_tools"
         || (item["role"] == "developer" && super::texts(item).eq([base]))
 }
 
-/// Items of the file's history, and how many checkpoints lie behind them.
-fn replay(rollout: &MaskedRollout) -> (Vec<&Value>, u64) {
-    let mut history: Vec<&Value> = Vec::new();
-    let mut windows = 0;
+/// Items of the file's history in each of its windows, as it was when the window ended.
+pub(super) fn histories(rollout: &MaskedRollout) -> Vec<Vec<&Value>> {
+    let mut windows: Vec<Vec<&Value>> = vec![Vec::new()];
     for record in &rollout.records {
         let payload = &record["payload"];
         match word(record, "type") {
-            // A message of the system is recorded and not read back.
-            Some("response_item") if payload["role"] == "system" => {}
-            Some("response_item") => history.push(payload),
+            Some("response_item") => windows.last_mut().into_iter().for_each(|w| w.push(payload)),
             Some("compacted") => {
                 let kept = payload["replacement_history"].as_array();
-                history = kept.into_iter().flatten().collect();
-                windows += 1;
+                windows.push(kept.into_iter().flatten().collect());
             }
             _ => {}
         }
@@ -99,10 +98,12 @@ fn replay(rollout: &MaskedRollout) -> (Vec<&Value>, u64) {
         let text = meta.pointer("/payload/base_instructions/text");
         text.and_then(Value::as_str).unwrap_or_default()
     });
-    // A message of the role `system` is recorded and never sent.
-    history.retain(|item| item["role"] != "system");
-    history.retain(|item| !is_base(item, base.unwrap_or_default()));
-    (history, windows)
+    for history in &mut windows {
+        // A message of the role `system` is recorded and never sent.
+        history.retain(|item| item["role"] != "system");
+        history.retain(|item| !is_base(item, base.unwrap_or_default()));
+    }
+    windows
 }
 
 /// Whether both are the same item. A text of the rollout has to be there; what stands in the place
@@ -125,7 +126,7 @@ fn is_output(item: &Value) -> bool {
     word(item, "type").is_some_and(|kind| kind.ends_with("_output"))
 }
 
-fn compare(sent: &[&Value], kept: &[&Value]) -> Option<String> {
+pub(super) fn compare(sent: &[&Value], kept: &[&Value]) -> Option<String> {
     let mut rest = kept.iter().peekable();
     for item in sent {
         // Outputs without their call are not sent, and made-up ones are not recorded.
@@ -142,7 +143,7 @@ fn compare(sent: &[&Value], kept: &[&Value]) -> Option<String> {
                 .peek()
                 .map_or("its end".to_owned(), ToString::to_string);
             return Some(format!(
-                "the last turn request sends `{}` where the rollout has `{}`",
+                "it sends `{}` where the rollout has `{}`",
                 head(&item.to_string()),
                 head(&next)
             ));

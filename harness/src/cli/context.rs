@@ -109,6 +109,13 @@ pub struct Shard {
     of: usize,
 }
 
+impl Shard {
+    /// Its number from 0, and how many there are.
+    pub(super) fn place(self) -> (usize, usize) {
+        (self.index - 1, self.of)
+    }
+}
+
 impl std::str::FromStr for Shard {
     type Err = String;
 

@@ -18,6 +18,7 @@ pub mod new;
 pub(crate) mod out;
 pub mod perturb;
 pub mod record;
+pub mod replay;
 pub mod review;
 pub mod schema;
 pub mod show;

@@ -60,7 +60,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Reads `engine@0.144[+fixed]`, `engine@0.171+planted:NAME`, `codex@0.144.6`.
+    /// Reads `engine@0.144[+fixed][+planted:NAME]`, `codex@0.144.6`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (arm, rest) = match text.split_once('@') {
             Some(("engine", rest)) => (Arm::Engine, rest),
@@ -71,12 +71,14 @@ impl Subject {
                 ));
             }
         };
-        // No real binary has its faults mended.
-        let mended = rest.strip_suffix("+fixed");
-        let mut wanted = mended.filter(|_| arm == Arm::Engine).unwrap_or(rest);
-        if let (Arm::Engine, Some((family, name))) = (arm, rest.split_once(PLANTED)) {
-            planted(name).map_err(|why| format!("subject `{text}`: {why}"))?;
-            wanted = family;
+        let mut wanted = rest;
+        // No real binary has its faults mended, or one planted.
+        if arm == Arm::Engine {
+            if let Some((engine, name)) = rest.split_once(PLANTED) {
+                planted(name).map_err(|why| format!("subject `{text}`: {why}"))?;
+                wanted = engine;
+            }
+            wanted = wanted.strip_suffix("+fixed").unwrap_or(wanted);
         }
         let found = VERSIONS.iter().position(|v| match arm {
             Arm::Engine => v.name == wanted,
@@ -146,6 +148,8 @@ mod tests {
         assert!(Subject::parse("codex@0.171.0+fixed").is_err());
         let planted = Subject::parse("engine@0.171+planted:kept_reversed").unwrap();
         assert_eq!((planted.arm, planted.version), (Arm::Engine, 2));
+        let both = Subject::parse("engine@0.144+fixed+planted:kept_reversed").unwrap();
+        assert_eq!((both.arm, both.version), (Arm::Engine, 0));
         let wrong = Subject::parse("engine@0.171+planted:no_such").unwrap_err();
         assert!(wrong.contains("kept_reversed"), "{wrong}");
         assert!(Subject::parse("codex@0.171.0+planted:kept_reversed").is_err());

@@ -43,7 +43,7 @@ impl Parts {
     }
 
     /// A step without replies, and its number from 1.
-    pub(crate) fn step(&self, step: &Value, number: usize) -> Result<PlanStep, String> {
+    pub(crate) fn step(step: &Value, number: usize) -> Result<PlanStep, String> {
         let step: Step = read(step)?;
         Ok(PlanStep {
             number,

@@ -5,8 +5,8 @@
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::Value;
 
-use super::{Dice, Reach, Unplayed, play};
-use crate::driver::engine::EngineDriver;
+use super::trial::Engine;
+use super::{Dice, Faults, Group, Reach, Unplayed, play};
 use crate::driver::{Driver, NoVerdict, Outcome};
 use crate::golden::unmodelled::UnmodelledFields;
 use crate::golden::versions::VERSIONS;
@@ -16,8 +16,7 @@ use crate::scenario::plan::Plan;
 
 /// What a generator draws for a real binary.
 pub const REACH: Reach = Reach {
-    storage: false,
-    faults: true,
+    faults: Faults::ALL.without(Group::Storage),
     repeatable: true,
 };
 
@@ -35,9 +34,16 @@ pub struct Drawn {
 }
 
 /// Draws the session of a seed.
-pub async fn draw(engine: &EngineDriver, family: usize, seed: u64) -> Result<Drawn, Unplayed> {
+pub async fn draw(engine: &Engine, reach: Reach, seed: u64) -> Result<Drawn, Unplayed> {
     let name = format!("seed_{seed}");
-    let played = play(engine, family, REACH, Dice::of_seed(seed), &name).await?;
+    let played = play(
+        &engine.driver,
+        engine.family,
+        reach,
+        Dice::of_seed(seed),
+        &name,
+    )
+    .await?;
     Ok(Drawn {
         seed,
         scenario: played.scenario,

@@ -7,6 +7,9 @@ use crate::perturb::{Draw, text_of};
 pub struct Dice {
     source: Source,
     count: u64,
+    /// The draw that gives another number: a canary of `twice`.
+    #[cfg(test)]
+    slips_at: Option<u64>,
 }
 
 #[derive(Debug, Clone)]
@@ -22,6 +25,8 @@ impl Dice {
         Self {
             source: Source::Seed(Draw::new(seed)),
             count: 0,
+            #[cfg(test)]
+            slips_at: None,
         }
     }
 
@@ -31,7 +36,16 @@ impl Dice {
         Self {
             source: Source::Bytes(left),
             count: 0,
+            #[cfg(test)]
+            slips_at: None,
         }
+    }
+
+    /// The same dice, but for the draw with a number from 0.
+    #[cfg(test)]
+    pub(super) fn slipping_at(self, draw: u64) -> Self {
+        let slips_at = Some(draw);
+        Self { slips_at, ..self }
     }
 
     /// Draws so far.
@@ -42,6 +56,15 @@ impl Dice {
     /// A number below a bound; 0 where the bound is.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.count += 1;
+        let drawn = self.drawn(bound);
+        #[cfg(test)]
+        if self.slips_at == Some(self.count - 1) {
+            return (drawn + 1) % bound.max(1);
+        }
+        drawn
+    }
+
+    fn drawn(&mut self, bound: u64) -> u64 {
         match &mut self.source {
             Source::Seed(draw) => draw.below(bound),
             Source::Bytes(left) => {

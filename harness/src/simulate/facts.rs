@@ -39,6 +39,12 @@ pub(super) struct Facts {
     pub images: bool,
     /// A request was too long for the window.
     pub window_full: bool,
+    /// A compaction was asked for before a turn.
+    pub compacts_first: bool,
+    /// Hooks run around compactions, or at the start.
+    pub hooks: bool,
+    /// The client asked for a sandbox or an approval policy.
+    pub permissions: bool,
 }
 
 /// Code of a request that is too long for the window.
@@ -53,6 +59,7 @@ impl Facts {
         let features = &plan.config.features;
         facts.token_budget = features.iter().any(|(name, _)| name == "token_budget");
         facts.websockets = plan.config.websockets;
+        facts.hooks = !plan.config.hooks.is_empty();
         for step in &plan.steps {
             match &step.action {
                 StepAction::User(user) => {
@@ -62,7 +69,9 @@ impl Facts {
                 StepAction::Settings(wanted) => facts.of_overrides(wanted),
                 StepAction::Inject(items) | StepAction::Resume(ResumeStep::History(items)) => {
                     facts.foreign = true;
-                    items.iter().for_each(|item| facts.of_item(item, &mut ids));
+                    for item in items {
+                        facts.of_item(item, &mut ids);
+                    }
                 }
                 StepAction::Fork(_) | StepAction::Rollback(_) | StepAction::Revert(_) => {
                     facts.ways_back = true;
@@ -79,6 +88,7 @@ impl Facts {
 
     fn of_overrides(&mut self, wanted: &Overrides) {
         self.switches |= wanted.model.is_some();
+        self.permissions |= wanted.sandbox.is_some() || wanted.approval.is_some();
     }
 
     fn of_input(&mut self, parts: &[Value]) {
@@ -100,6 +110,8 @@ impl Facts {
 
     fn of_reply(&mut self, reply: &PlanReply, ids: &mut BTreeSet<String>) {
         let asks = matches!(reply.answers, Answers::Compaction { .. });
+        self.compacts_first |= matches!(&reply.answers, Answers::Compaction { phase, .. }
+            if phase.as_deref() == Some("pre_turn"));
         let gate = reply.gate.iter().flat_map(|gate| &gate.actions);
         let tools = reply.tool_answers.iter();
         let mut contents = tools.clone().flat_map(|tool| &tool.content);

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::dice::Dice;
-use super::swarm::Reach;
+use super::reach::{Group, Reach};
 
 /// What the steps and replies have to know of the settings.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,12 +101,15 @@ pub(super) fn draw(dice: &mut Dice, family: usize, reach: Reach, seed: &str) -> 
         set("websockets", json!(true));
     }
     let turn_settings = family != OLDEST && dice.rarely(4);
-    let features = features(dice, turn_settings);
+    let features = features(dice, family, turn_settings);
     if !features.is_empty() {
         set("features", Value::Object(features));
     }
     if dice.rarely(8) {
-        set("hooks", hooks(dice));
+        let drawn = hooks(dice);
+        if reach.faults.has(Group::Hooks) {
+            set("hooks", drawn);
+        }
     }
     let limits = limits(window, limit);
     let mut scenario = json!({
@@ -119,7 +122,7 @@ pub(super) fn draw(dice: &mut Dice, family: usize, reach: Reach, seed: &str) -> 
         "files": {"sub/note.md": "A note.", "far/note.md": "Another note."},
         "steps": [],
     });
-    if reach.storage {
+    if reach.faults.has(Group::Storage) {
         scenario["only"] = json!("engine");
         scenario["reason"] = json!("it was drawn for this version, and its storage may fail");
     }
@@ -153,7 +156,7 @@ fn model(dice: &mut Dice, window: i64) -> Map<String, Value> {
     model
 }
 
-fn features(dice: &mut Dice, turn_settings: bool) -> Map<String, Value> {
+fn features(dice: &mut Dice, family: usize, turn_settings: bool) -> Map<String, Value> {
     let mut features = Map::new();
     if turn_settings {
         features.insert("step_model_switching".to_owned(), json!(true));
@@ -174,6 +177,10 @@ fn features(dice: &mut Dice, turn_settings: bool) -> Map<String, Value> {
             json!({"enabled": true, "limit_tokens": limit,
                 "reminder_at_remaining_tokens": [limit / 2, limit / 4]}),
         );
+    }
+    if family == OLDEST && dice.rarely(2) {
+        // A provider that compacts does it the old way then.
+        features.insert("remote_compaction_v2".to_owned(), json!(false));
     }
     features
 }

@@ -6,27 +6,32 @@
 //! as one, on any subject, and a finding is one that was shrunk.
 
 pub mod against;
+pub mod canaries;
+pub mod coverage;
 mod dice;
 mod facts;
 pub mod find;
 mod head;
 pub mod laws;
+mod panics;
+pub mod range;
+mod reach;
 mod replies;
 mod session;
 mod swarm;
+pub mod trial;
+pub mod twice;
 
 use std::rc::Rc;
 
 use serde_json::Value;
 
 pub use self::dice::Dice;
-pub use self::swarm::Reach;
+pub use self::reach::{Faults, Group, Reach};
 
-use self::head::Head;
 use self::session::Session;
-use self::swarm::Used;
 use crate::driver::engine::EngineDriver;
-use crate::driver::engine::play::Player;
+use crate::driver::engine::play::{Mark, Player};
 use crate::driver::{NoVerdict, Outcome};
 use crate::scenario::plan::{Plan, PlanStep};
 
@@ -35,12 +40,12 @@ use crate::scenario::plan::{Plan, PlanStep};
 pub struct Simulated {
     /// The drawn options, as they are printed.
     pub options: String,
-    /// What came up.
-    used: Used,
-    /// Settings that the laws have to know of.
-    head: Head,
     /// Draws that it took.
     pub draws: u64,
+    /// Draws before each step, and at the end.
+    draws_by_step: Vec<u64>,
+    /// How far it was behind each step.
+    marks: Vec<Mark>,
     /// The scenario.
     pub scenario: Value,
     /// The plan that was played.
@@ -68,19 +73,26 @@ pub async fn play(
     dice: Dice,
     name: &str,
 ) -> Result<Simulated, Unplayed> {
-    let (session, mut plan) =
-        Session::new(dice, family, reach, name).map_err(Unplayed::Generator)?;
-    let session = Rc::new(session);
-    let player: Rc<dyn Player> = session.clone();
-    let played = driver.play(&plan, &player).await;
+    let (session, plan) = Session::new(dice, family, reach, name).map_err(Unplayed::Generator)?;
+    on(driver, &Rc::new(session), plan).await
+}
+
+/// Plays a session that was begun; whoever holds it can see how far it came.
+async fn on(
+    driver: &EngineDriver,
+    session: &Rc<Session>,
+    mut plan: Plan,
+) -> Result<Simulated, Unplayed> {
+    let maker: Rc<dyn Player> = session.clone();
+    let played = driver.play(&plan, &maker).await;
     let scenario = session.scenario().map_err(Unplayed::Generator)?;
     let played = played.map_err(|why| Unplayed::NoVerdict(why, Box::new(scenario.clone())))?;
     plan.steps = played.steps.into_iter().map(asserted).collect();
     Ok(Simulated {
         options: session.swarm().to_string(),
-        used: session.used(),
-        head: session.head(),
         draws: session.draws(),
+        draws_by_step: session.draws_by_step(),
+        marks: played.marks,
         scenario,
         plan,
         outcome: played.outcome,
@@ -110,10 +122,9 @@ mod tests {
         for (family, version) in VERSIONS.iter().enumerate() {
             let driver = EngineDriver::new(&format!("{}+fixed", version.name)).expect("a family");
             let release = version.real.parse().expect("a version");
-            for storage in [false, true] {
+            for faults in [Faults::ALL.without(Group::Storage), Faults::ALL] {
                 let reach = Reach {
-                    storage,
-                    faults: true,
+                    faults,
                     repeatable: false,
                 };
                 for seed in 0..60 {
@@ -128,9 +139,11 @@ mod tests {
                         panic!("{name} does not resolve")
                     };
                     let again = driver.run(&plan).await.expect("runs");
-                    if again.recording != played.outcome.recording {
-                        panic!("{}: {name} plays otherwise\n{text}", version.name);
-                    }
+                    assert!(
+                        again.recording == played.outcome.recording,
+                        "{}: {name} plays otherwise\n{text}",
+                        version.name
+                    );
                 }
             }
         }

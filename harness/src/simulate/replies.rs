@@ -4,7 +4,7 @@ use mock_provider::script::Answers;
 use serde_json::{Map, Value, json};
 
 use super::session::Draft;
-use super::swarm::{ActKind, Branch, FaultKind, ReplyKind, UsageKind};
+use super::swarm::{ActKind, FaultKind, ReplyKind, UsageKind};
 use crate::fuzz;
 
 /// Requests of a step behind which its replies have neither calls nor faults nor usage.
@@ -50,8 +50,6 @@ impl Draft {
                 phase,
                 ..
             } => {
-                let branch = Branch::of(implementation, phase.as_deref());
-                self.used.branches.add(branch);
                 let mut asked = Map::new();
                 asked.insert("compaction".to_owned(), json!(implementation));
                 if let Some(phase) = phase {
@@ -66,7 +64,6 @@ impl Draft {
 
     fn turn(&mut self, bytes: usize) -> Value {
         let fault = self.swarm.fault.pick(&mut self.dice);
-        self.used.faults.add(fault);
         if let Some(whole) = self.whole_fault(fault) {
             return json!({"fault": whole});
         }
@@ -78,9 +75,8 @@ impl Draft {
                 || list.is_some_and(|list| list.iter().any(|item| item.get(key).is_some()))
         };
         let calls = kind(&reply, "call") || kind(&reply, "raw");
-        if let Some(usage) = self.usage(bytes) {
-            reply.insert("usage".to_owned(), usage);
-        }
+        let usage = self.usage(bytes);
+        reply.insert("usage".to_owned(), usage);
         if let Some(fault) = self.stream_fault(fault, items, calls) {
             reply.insert("fault".to_owned(), fault);
         } else if items > 0
@@ -146,7 +142,6 @@ impl Draft {
     /// The items of a response.
     fn content(&mut self) -> Map<String, Value> {
         let kind = self.swarm.reply.pick(&mut self.dice);
-        self.used.replies.add(kind);
         let say = |draft: &mut Self| json!({"say": draft.dice.text("Done")});
         let items = match kind {
             ReplyKind::Say => vec![say(self)],
@@ -205,9 +200,7 @@ impl Draft {
     /// What a client does meanwhile.
     fn act(&mut self) -> Option<Value> {
         let act = self.swarm.act.pick(&mut self.dice);
-        self.used.acts.add(act);
         match act {
-            ActKind::None => None,
             ActKind::Steer => Some(json!({"steer": self.dice.text("And")})),
             ActKind::Interrupt => Some(json!({"interrupt": true})),
             ActKind::Settings => Some(json!({"settings": self.settings()})),
@@ -215,15 +208,14 @@ impl Draft {
                 let model = *self.dice.pick(&["main", "other"]);
                 Some(json!({"turn_settings": {"model": model}}))
             }
-            ActKind::TurnSettings => None,
+            ActKind::None | ActKind::TurnSettings => None,
         }
     }
 
-    fn usage(&mut self, bytes: usize) -> Option<Value> {
+    fn usage(&mut self, bytes: usize) -> Value {
         let limit = *self.dice.pick(&self.head.limits);
         let kind = self.swarm.usage.pick(&mut self.dice);
-        self.used.usages.add(kind);
-        let usage = match kind {
+        match kind {
             UsageKind::Small => json!(10 + self.dice.below(500)),
             UsageKind::Honest => {
                 let input = bytes as u64 / TOKEN_BYTES;
@@ -235,8 +227,7 @@ impl Draft {
             UsageKind::Zero => json!(0),
             UsageKind::Absent => json!("absent"),
             UsageKind::Null => Value::Null,
-        };
-        Some(usage)
+        }
     }
 
     /// The answer to a compaction request.
@@ -244,7 +235,6 @@ impl Draft {
         let is_local = implementation == "local";
         if !is_busy {
             let fault = self.swarm.fault.pick(&mut self.dice);
-            self.used.compaction_faults.add(fault);
             if let Some(whole) = self.whole_fault(fault) {
                 return object(json!({"fault": whole}));
             }
@@ -257,7 +247,6 @@ impl Draft {
                 return reply;
             }
             if self.dice.rarely(8) {
-                self.used.odd_summary = true;
                 return self.odd_summary(is_local);
             }
         }

@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 
 use super::dice::Dice;
 use super::head::{self, Head, OLDEST};
-use super::swarm::{ExtraKind, Reach, StepKind, Swarm, Used};
+use super::reach::Reach;
+use super::swarm::{ExtraKind, StepKind, Swarm};
 use crate::driver::engine::play::{Player, SoFar};
 use crate::fuzz;
 use crate::golden::versions::VERSIONS;
@@ -31,13 +32,14 @@ pub(super) struct Draft {
     pub(super) swarm: Swarm,
     pub(super) head: Head,
     pub(super) version: Version,
-    pub(super) used: Used,
     /// Replies of the running step.
     pub(super) replies: Vec<Value>,
     family: usize,
     parts: Parts,
     steps: Vec<Value>,
     requests: usize,
+    /// Draws before each step, and at the end.
+    draws_by_step: Vec<u64>,
     /// The folder changed.
     moved: bool,
     /// Images so far.
@@ -77,12 +79,12 @@ impl Session {
             swarm,
             head,
             version,
-            used: Used::default(),
             replies: Vec::new(),
             family,
             parts,
             steps: Vec::new(),
             requests: 0,
+            draws_by_step: Vec::new(),
             moved: false,
             images: 0,
             due: Vec::new(),
@@ -98,16 +100,6 @@ impl Session {
         self.0.borrow().swarm.clone()
     }
 
-    /// What came up.
-    pub(super) fn used(&self) -> Used {
-        self.0.borrow().used
-    }
-
-    /// The thread compacts by a new window, or its session has a budget.
-    pub(super) fn head(&self) -> Head {
-        self.0.borrow().head.clone()
-    }
-
     /// Draws so far.
     pub(super) fn draws(&self) -> u64 {
         self.0.borrow().dice.count()
@@ -120,8 +112,20 @@ impl Session {
             return Err(broken.clone());
         }
         let mut scenario = draft.head.scenario.clone();
-        scenario["steps"] = Value::Array(draft.steps.clone());
+        let mut steps = draft.steps.clone();
+        if let Some(last) = steps.last_mut()
+            && !draft.replies.is_empty()
+        {
+            // The engine did not come to the end of its step.
+            last["replies"] = Value::Array(draft.replies.clone());
+        }
+        scenario["steps"] = Value::Array(steps);
         Ok(scenario)
+    }
+
+    /// Draws before each step, and at the end.
+    pub(super) fn draws_by_step(&self) -> Vec<u64> {
+        self.0.borrow().draws_by_step.clone()
     }
 }
 
@@ -129,12 +133,13 @@ impl Player for Session {
     fn step(&self, so_far: &SoFar) -> Option<PlanStep> {
         let draft = &mut *self.0.borrow_mut();
         draft.close(so_far);
+        draft.draws_by_step.push(draft.dice.count());
         if draft.broken.is_some() {
             return None;
         }
         let step = draft.next(so_far)?;
         let number = draft.steps.len() + 1;
-        match draft.parts.step(&step, number) {
+        match Parts::step(&step, number) {
             Ok(made) => {
                 draft.steps.push(step);
                 Some(made)
@@ -203,9 +208,6 @@ impl Draft {
         }
         let kind = self.swarm.step.pick(&mut self.dice);
         let step = self.drawn(kind, so_far.turns as u64);
-        self.used
-            .steps
-            .add(if step.is_some() { kind } else { StepKind::User });
         Some(step.unwrap_or_else(|| self.user()))
     }
 
@@ -325,7 +327,6 @@ impl Draft {
     fn user(&mut self) -> Value {
         let mut step = Map::new();
         let extra = self.swarm.extra.pick(&mut self.dice);
-        self.used.extras.add(extra);
         self.moved |= extra == ExtraKind::Cwd;
         let text = self.dice.text("Do");
         let input = match extra {

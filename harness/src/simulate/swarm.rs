@@ -5,6 +5,7 @@
 use std::fmt;
 
 use super::dice::Dice;
+use super::reach::{Group, Reach};
 
 /// Largest weight of a kind.
 const WEIGHT_MAX: u64 = 8;
@@ -43,8 +44,9 @@ impl<K: Kind> Set<K> {
         self.bits & (1 << kind.index()) != 0
     }
 
-    pub(super) fn any(self, kinds: &[K]) -> bool {
-        kinds.iter().any(|kind| self.has(*kind))
+    /// Those that are in it.
+    pub(super) fn kinds(self) -> impl Iterator<Item = K> {
+        K::ALL.iter().copied().filter(move |kind| self.has(*kind))
     }
 }
 
@@ -259,23 +261,6 @@ impl Branch {
     }
 }
 
-/// What came up in a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Used {
-    pub steps: Set<StepKind>,
-    pub replies: Set<ReplyKind>,
-    /// Faults of turn requests.
-    pub faults: Set<FaultKind>,
-    /// Faults of compaction requests.
-    pub compaction_faults: Set<FaultKind>,
-    pub acts: Set<ActKind>,
-    pub usages: Set<UsageKind>,
-    pub extras: Set<ExtraKind>,
-    pub branches: Set<Branch>,
-    /// An answer to a compaction that is not one summary.
-    pub odd_summary: bool,
-}
-
 /// Kinds with their weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Weights<K>(Vec<(K, u64)>);
@@ -326,17 +311,6 @@ impl<K: Kind> fmt::Display for Weights<K> {
     }
 }
 
-/// What a generator may draw.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reach {
-    /// Faults of the storage: only our engine has a storage that fails when it is told to.
-    pub storage: bool,
-    /// Faults of streams and requests.
-    pub faults: bool,
-    /// Only what a real binary does the same way each time.
-    pub repeatable: bool,
-}
-
 /// All drawn options of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Swarm {
@@ -373,13 +347,13 @@ impl Swarm {
             usize::try_from(number).unwrap_or(usize::MAX)
         };
         let (steps, requests) = (between(STEPS), between(requests));
+        let storage = reach.faults.has(Group::Storage);
         Self {
             steps,
             requests,
-            step: Weights::draw(dice, |kind| reach.storage || kind != StepKind::Storage)
-                .mostly_first(3),
+            step: Weights::draw(dice, |kind| storage || kind != StepKind::Storage).mostly_first(3),
             reply: Weights::draw(dice, |_| true),
-            fault: Weights::draw(dice, |_| reach.faults).mostly_first(NOTHING_TIMES),
+            fault: Weights::draw(dice, |kind| reach.allows(kind)).mostly_first(NOTHING_TIMES),
             act: Weights::draw(dice, |_| true).mostly_first(NOTHING_TIMES),
             usage: Weights::draw(dice, |_| true).mostly_first(2),
             extra: Weights::draw(dice, |_| true).mostly_first(2),

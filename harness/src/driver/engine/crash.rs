@@ -30,7 +30,7 @@ impl CrashDriver for EngineDriver {
         run.files
             .set_fault(Some(StorageFault::Kill { append, half }));
         for step in &plan.steps {
-            run.step(step).await?;
+            Box::pin(run.step(step)).await?;
             if run.life.is_dead() {
                 break;
             }
@@ -55,7 +55,7 @@ impl CrashDriver for EngineDriver {
                 // The resume was refused; that was found.
                 continue;
             }
-            run.step(step).await?;
+            Box::pin(run.step(step)).await?;
             if is_turn {
                 let journal = run.provider.journal();
                 let first = journal

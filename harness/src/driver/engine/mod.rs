@@ -343,7 +343,7 @@ impl<'a> Run<'a> {
                 }
             }
             StepAction::Stop(_) => self.session = None,
-            StepAction::Resume(resume) => self.resume(step, resume).await?,
+            StepAction::Resume(resume) => Box::pin(self.resume(step, resume)).await?,
             StepAction::EditRollout(edit) => {
                 let requests = self.provider.requests();
                 let edited = self.files.edit(edit, requests).map_err(|what| {

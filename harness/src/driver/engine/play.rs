@@ -34,9 +34,22 @@ pub(crate) struct SoFar {
     pub refused: bool,
 }
 
+/// How far a session was behind a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Requests that were sent.
+    pub requests: usize,
+    /// Bytes of each rollout file.
+    pub rollouts: Vec<usize>,
+    /// Events that the client saw.
+    pub events: usize,
+}
+
 /// A session that was played.
 #[derive(Debug)]
 pub(crate) struct Played {
+    /// How far it was behind each step.
+    pub marks: Vec<Mark>,
     /// Its steps, with the replies that were made.
     pub steps: Vec<PlanStep>,
     /// What was captured.
@@ -56,13 +69,13 @@ impl EngineDriver {
         let maker = Rc::clone(player);
         let provider = (*run.provider).clone();
         run.provider = Rc::new(provider.made_by(maker, Rc::clone(&run.tools)));
-        let mut steps = Vec::new();
+        let (mut steps, mut marks) = (Vec::new(), Vec::new());
         let mut so_far = SoFar::default();
         while let Some(mut step) = player.step(&so_far) {
             run.ended = None;
             let before = run.findings.len();
-            let played = Box::pin(stall::run(run.step(&step))).await;
-            if let Some(result) = played {
+            let done = Box::pin(stall::run(run.step(&step))).await;
+            if let Some(result) = done {
                 result?;
             } else {
                 run.findings.push(waits(&step));
@@ -78,11 +91,20 @@ impl EngineDriver {
             };
             let is_stuck = found.iter().any(|finding| finding.id == "step.waits");
             steps.push(step);
+            marks.push(Mark {
+                requests: run.provider.requests(),
+                rollouts: run.files.lengths(),
+                events: run.seen.count(),
+            });
             if is_stuck {
                 break;
             }
         }
         let outcome = run.finish(&steps);
-        Ok(Played { steps, outcome })
+        Ok(Played {
+            marks,
+            steps,
+            outcome,
+        })
     }
 }

@@ -599,6 +599,11 @@ impl Seen {
         turns.collect()
     }
 
+    /// Events so far.
+    pub(super) fn count(&self) -> usize {
+        self.events.borrow().len()
+    }
+
     pub(super) fn take(&self) -> Vec<ClientEvent> {
         std::mem::take(&mut *self.events.borrow_mut())
     }

@@ -189,6 +189,13 @@ impl Files {
         self.acknowledged.borrow().clone()
     }
 
+    /// Bytes of every file that was ever written to.
+    pub(super) fn lengths(&self) -> Vec<usize> {
+        let files = self.all.borrow();
+        let written = files.iter().filter(|file| file.begun);
+        written.map(|file| file.bytes.len()).collect()
+    }
+
     /// All files that were ever written to.
     pub(super) fn take(&self) -> Vec<RolloutFile> {
         let files = std::mem::take(&mut *self.all.borrow_mut());
