@@ -621,6 +621,10 @@ impl<'a> Session<'a> {
             .push(Edited::new(requests, &name, bytes.as_deref()));
         match bytes {
             Some(bytes) => std::fs::write(path, bytes).map_err(io)?,
+            None if edit.change == rollout_edit::Change::RemoveFolder => {
+                let folder = capture::sessions(&self.seat.run.home());
+                std::fs::remove_dir_all(folder).map_err(io)?;
+            }
             None => std::fs::remove_file(path).map_err(io)?,
         }
         let files = self.rollouts()?;

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use super::ports::Counter;
 use crate::recording::{Edited, RolloutFile};
-use crate::rollout_edit::{self, Edit};
+use crate::rollout_edit::{self, Change, Edit};
 use crate::scenario::plan::StorageFault;
 
 /// Whether the process lives.
@@ -163,6 +163,7 @@ impl Files {
         let edited = Edited::new(requests, &files[place].name, bytes.as_deref());
         match bytes {
             Some(bytes) => files[place].bytes = bytes,
+            None if edit.change == Change::RemoveFolder => files.clear(),
             None => drop(files.remove(place)),
         }
         Ok(edited)
