@@ -108,6 +108,8 @@ async fn resumed(case: &Case, lines: &[Value]) -> Result<(Vec<Value>, u64), Unre
     let plan = plan(&case.version, case.compacts());
     let mut run = prepared(&case.version, &case.resumed, &plan);
     run.files.open();
+    // The records of the case are in no file.
+    run.rereads = false;
     let (profile, settings) = (run.profile.clone(), run.settings.clone());
     let found = rollout_read::read(lines, &profile, settings.truncation())?;
     let mut session = Session::resume(profile, settings, run.ports(), found, &[])?;
