@@ -3,6 +3,9 @@
 //! It synchronises only on responses, `item/tool/call` and `turn/completed`; every wait has a named
 //! deadline. What happens inside a turn is in `turn.rs`.
 
+#[cfg(test)]
+pub(crate) mod rewritten;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -524,7 +527,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    async fn resume(&mut self, step: &PlanStep, resume: &ResumeStep) -> Result<(), NoVerdict> {
+    /// A new process, if the old one was stopped.
+    async fn restart(&mut self) -> Result<(), NoVerdict> {
         if self.stopped {
             let run = Arc::clone(&self.seat.run);
             let process = CodexProcess::start(self.pool.binary(), &run, &self.workspace).await?;
@@ -536,6 +540,11 @@ impl<'a> Session<'a> {
             });
             self.stopped = false;
         }
+        Ok(())
+    }
+
+    async fn resume(&mut self, step: &PlanStep, resume: &ResumeStep) -> Result<(), NoVerdict> {
+        self.restart().await?;
         let params = match resume {
             ResumeStep::Id => json!({"threadId": self.thread()}),
             ResumeStep::Path => json!({"threadId": "", "path": self.rollout_path}),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Profile, Run, Session, Version};
 use crate::driver::Driver as _;
 use crate::driver::codex::{CodexDriver, Source};
-use crate::driver::history_cases::{CASES, Case, load, shows};
+use crate::driver::history_cases::{CASES, Case, count, load, shows};
 use crate::perturb::Draw;
 use crate::recording::Recording;
 use crate::scenario::plan::{Plan, ResumeStep, StepAction};
@@ -217,6 +217,7 @@ async fn drawn_cases_give_their_input_on_the_real_binaries() {
         }
         driver.close().await;
     }
+    count(compared, wrong.len());
     assert_eq!(compared, DRAWN);
     assert!(
         wrong.is_empty(),
