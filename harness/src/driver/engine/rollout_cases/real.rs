@@ -23,7 +23,7 @@ const DRAWN: usize = 60;
 const SEED: u64 = 1;
 /// Processes at once.
 const JOBS: usize = 3;
-/// Cases that the app-server answers in another way than the command line did, and how.
+/// Drawn cases that the app-server answers in another way than the command line did, and how.
 const OTHERWISE: &[(&str, &str)] = &[(
     "g4/t3complegacy/rb3 0.171.0",
     "the same input, but the app-server names window 0 and the command line named window 1",
@@ -65,7 +65,6 @@ fn all() -> Vec<Any> {
     let known: Vec<&str> = super::DIFFERENT
         .iter()
         .chain(damage::DIFFERENT)
-        .chain(OTHERWISE)
         .map(|(label, _)| *label)
         .collect();
     let own = short_forms::load().into_iter();
@@ -239,7 +238,12 @@ async fn drawn_rollouts_give_their_request_on_the_real_binaries() {
         drop(runs);
         driver.close().await;
     }
-    count(compared, wrong.len());
+    for (label, why) in OTHERWISE {
+        let before = wrong.len();
+        wrong.retain(|difference: &String| !difference.starts_with(&format!("{label}:")));
+        assert!(wrong.len() < before, "{label} is equal now: {why}");
+    }
+    count(compared - OTHERWISE.len(), wrong.len());
     assert_eq!(compared, DRAWN);
     assert!(
         wrong.is_empty(),
