@@ -79,6 +79,8 @@ pub enum Change {
     DropKeyEverywhere(String),
     /// The file is gone.
     Remove,
+    /// Every file of the home is gone with the folder that holds them.
+    RemoveFolder,
 }
 
 /// Edits a file: the new bytes, `None` where it is removed.
@@ -88,7 +90,7 @@ pub fn apply(edit: &Edit, file: &[u8]) -> Result<Option<Vec<u8>>, String> {
         .map(<[u8]>::to_vec)
         .collect();
     match &edit.change {
-        Change::Remove => return Ok(None),
+        Change::Remove | Change::RemoveFolder => return Ok(None),
         Change::Empty => return Ok(Some(Vec::new())),
         Change::OnlyNewline => return Ok(Some(b"\n".to_vec())),
         Change::ByteOrderMark => return Ok(Some([BYTE_ORDER_MARK, file].concat())),
@@ -151,7 +153,8 @@ fn change_line(lines: &mut Vec<Vec<u8>>, place: usize, change: &Change) -> Resul
         | Change::Empty
         | Change::OnlyNewline
         | Change::DropKeyEverywhere(_)
-        | Change::Remove => {}
+        | Change::Remove
+        | Change::RemoveFolder => {}
     }
     Ok(())
 }
@@ -339,11 +342,13 @@ mod tests {
         assert!(returned.ends_with("}\r\n"), "{returned}");
         assert_eq!(whole(Change::Empty).unwrap(), "");
         assert_eq!(whole(Change::OnlyNewline).unwrap(), "\n");
-        let edit = Edit {
-            oldest: false,
-            record: None,
-            change: Change::Remove,
-        };
-        assert_eq!(apply(&edit, FILE.as_bytes()), Ok(None));
+        for change in [Change::Remove, Change::RemoveFolder] {
+            let edit = Edit {
+                oldest: false,
+                record: None,
+                change,
+            };
+            assert_eq!(apply(&edit, FILE.as_bytes()), Ok(None));
+        }
     }
 }

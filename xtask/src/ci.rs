@@ -27,6 +27,10 @@ const VARIANTS: &str = "50";
 const VARIANTS_MIN: u64 = 50;
 /// Drawn histories a version; by hand 300 were run.
 const HISTORIES: &str = "60";
+/// Tests that draw recorded cases and ask the real binaries again.
+const DRAWN_CASES: &str = "drawn_";
+/// Fewest of these cases that are as recorded: 60 of items behind a turn, 59 of 60 whole rollouts.
+const DRAWN_CASES_MIN: u64 = 119;
 /// Scenarios that run twice on each real version.
 const REPEATED: [&str; 3] = [
     "turn/sends_the_output_of_a_call",
@@ -179,12 +183,19 @@ pub(crate) fn run(real: bool) -> ExitCode {
             real_steps(&mut gate, &turnproof, version);
         }
         elsewhere(&mut gate, &turnproof);
-        gate.cases(
-            "tests that need a real binary",
-            &here,
-            "cargo",
-            &["test", "-q", "-p", "harness", "--lib", "--", "--ignored"],
-        );
+        recorded_cases(&mut gate);
+        let ignored = [
+            "test",
+            "-q",
+            "-p",
+            "harness",
+            "--lib",
+            "--",
+            "--ignored",
+            "--skip",
+            DRAWN_CASES,
+        ];
+        gate.cases("tests that need a real binary", &here, "cargo", &ignored);
     } else {
         say!("== real binaries\n  skipped: --no-real");
         gate.counts.add(Counts {
@@ -402,6 +413,35 @@ fn real_steps(gate: &mut Gate, turnproof: &str, version: &str) {
         &format!("{subject}: at least {VARIANTS_MIN} equal variants"),
         enough,
     );
+}
+
+/// Drawn cases of the recorded ones, each on the version that it was recorded from.
+fn recorded_cases(gate: &mut Gate) {
+    let args = [
+        "test",
+        "-q",
+        "-p",
+        "harness",
+        "--lib",
+        "--",
+        "--ignored",
+        "--nocapture",
+        DRAWN_CASES,
+    ];
+    let equal = gate.cases(
+        "recorded cases on the real binaries",
+        &root(),
+        "cargo",
+        &args,
+    );
+    let enough = if equal >= DRAWN_CASES_MIN {
+        Ok(())
+    } else {
+        Err(format!(
+            "{equal} are as recorded, at least {DRAWN_CASES_MIN} have to be"
+        ))
+    };
+    gate.verdict("as many recorded cases as were drawn", enough);
 }
 
 /// A real version from a checkout at another depth, with another home, time zone and umask.

@@ -1,6 +1,7 @@
 //! Unit tests of the rules of the reader. Where a test names no source it is a case that was put to
 //! the binaries 0.144.6, 0.164.0 and 0.171.0 as an edited rollout.
 
+mod damaged;
 mod reference;
 mod streamed;
 

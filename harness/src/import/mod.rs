@@ -155,6 +155,7 @@ pub fn import(path: &Path, mode: Mode, texts: &Texts) -> Result<Imported, Import
         tools: &tools,
         settings: &mut settings,
         items: items::Items::default(),
+        rolls_back: settings::is_old(&meta),
         written: Vec::new(),
         left_out: Vec::new(),
     };
@@ -307,6 +308,11 @@ impl Head<'_> {
         let mut scenario = Map::new();
         let description = format!("A thread recorded with {version} is played again.");
         scenario.insert("description".to_owned(), json!(description));
+        if steps.iter().any(|step| step.get("rollback").is_some()) {
+            scenario.insert("versions".to_owned(), json!("<0.164"));
+            let reason = "Later versions revert instead.";
+            scenario.insert("reason".to_owned(), json!(reason));
+        }
         for (key, map) in [
             ("models", &self.settings.models(self.meta, self.texts)),
             ("config", &self.settings.config),

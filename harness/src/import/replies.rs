@@ -207,7 +207,7 @@ impl Reader {
             "turn_aborted" => state.task.end = End::Interrupted,
             "thread_rolled_back" => self.left_out.push(LeftOut {
                 place: entry.place,
-                what: "a rollback: no driver runs one yet".to_owned(),
+                what: "a rollback in the middle of a turn".to_owned(),
             }),
             // They tell of requests and turns that no item shows.
             inner @ ("stream_error" | "error" | "entered_review_mode" | "exited_review_mode") => {

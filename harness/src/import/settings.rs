@@ -332,7 +332,7 @@ impl Settings {
     }
 }
 
-fn is_old(meta: &Value) -> bool {
+pub(super) fn is_old(meta: &Value) -> bool {
     let version = meta["cli_version"].as_str().unwrap_or_default();
     let minor = version
         .split('.')

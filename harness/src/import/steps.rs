@@ -17,6 +17,8 @@ const CUT_OFF: [&str; 4] = [
     "aborted",
     "Wall time: ",
 ];
+/// Event of a rollback.
+const ROLLED_BACK: &str = "thread_rolled_back";
 /// Status of a request that failed: the file does not say which it was.
 const FAILED_STATUS: u16 = 400;
 /// Versions that drop an open stream for a steer or an interrupt.
@@ -28,13 +30,43 @@ pub(super) struct Steps<'a> {
     pub(super) tools: &'a Tools,
     pub(super) settings: &'a mut Settings,
     pub(super) items: Items,
+    /// The version has rollbacks.
+    pub(super) rolls_back: bool,
     pub(super) written: Vec<Value>,
     pub(super) left_out: Vec<LeftOut>,
 }
 
 impl Steps<'_> {
-    /// Items that no task holds: those before the first task began the thread.
+    /// What no task holds: items, and rollbacks in their places.
     pub(super) fn between(&mut self, entries: &[Entry]) {
+        let mut rest = entries;
+        let is_marker = |entry: &Entry| entry.is_event(ROLLED_BACK);
+        while let Some(at) = rest.iter().position(is_marker) {
+            self.outside(&rest[..at]);
+            self.roll_back(&rest[at]);
+            rest = &rest[at + 1..];
+        }
+        self.outside(rest);
+    }
+
+    /// A rollback of so many turns; only 0.144 has that step.
+    fn roll_back(&mut self, entry: &Entry) {
+        let turns = entry.payload["num_turns"]
+            .as_u64()
+            .filter(|turns| *turns > 0);
+        match turns {
+            Some(turns) if self.rolls_back && !self.written.is_empty() => {
+                self.written.push(json!({"rollback": {"turns": turns}}));
+            }
+            _ => self.left_out.push(LeftOut {
+                place: entry.place,
+                what: "a rollback that no step of this version makes".to_owned(),
+            }),
+        }
+    }
+
+    /// Items that no task holds: those before the first task began the thread.
+    fn outside(&mut self, entries: &[Entry]) {
         // Items that are injected are told the context first, and the turn context says so; a
         // supplied history has none.
         let told = entries

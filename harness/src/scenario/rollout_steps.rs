@@ -30,7 +30,7 @@ pub struct EditRollout {
     /// Appends behind the record.
     pub append: Option<Append>,
     /// Changes the whole file: `byte_order_mark`, `empty`, `only_newline`,
-    /// `no_ordinals`, `removed`.
+    /// `no_ordinals`, `removed`, `folder_removed`.
     pub bytes: Option<WholeFile>,
 }
 
@@ -127,6 +127,8 @@ pub enum WholeFile {
     NoOrdinals,
     /// The file is gone.
     Removed,
+    /// The folder of all rollouts is gone.
+    FolderRemoved,
 }
 
 /// A fault of the storage from here on (engine only). Exactly one of `fail_append`, `kill_at_append`
@@ -317,6 +319,7 @@ impl WholeFile {
             Self::OnlyNewline => Change::OnlyNewline,
             Self::NoOrdinals => Change::DropKeyEverywhere("/ordinal".to_owned()),
             Self::Removed => Change::Remove,
+            Self::FolderRemoved => Change::RemoveFolder,
         }
     }
 }

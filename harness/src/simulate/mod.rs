@@ -111,6 +111,7 @@ fn asserted(mut step: PlanStep) -> PlanStep {
 mod tests {
     use super::*;
     use crate::driver::Driver as _;
+    use crate::driver::engine::reread::READ_BACK;
     use crate::golden::versions::VERSIONS;
     use crate::scenario::plain::Tree;
     use crate::scenario::write::write;
@@ -147,5 +148,38 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Live and read again are the same after each turn, the faults of each release included.
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_drawn_session_is_read_back_as_it_is_live() {
+        let reach = Reach {
+            storage: false,
+            faults: true,
+            repeatable: false,
+        };
+        let mut wrong = Vec::new();
+        for (family, version) in VERSIONS.iter().enumerate() {
+            for name in [version.name.to_owned(), format!("{}+fixed", version.name)] {
+                let driver = EngineDriver::new(&name).expect("a family");
+                for seed in 0..60 {
+                    let label = format!("{name} seed {seed}");
+                    let dice = Dice::of_seed(seed);
+                    let played = play(&driver, family, reach, dice, &format!("seed_{seed}")).await;
+                    let played = played.unwrap_or_else(|why| panic!("{label}: {why}"));
+                    let findings = played.outcome.findings.iter();
+                    let read_back = findings.filter(|finding| finding.id == READ_BACK);
+                    let first = read_back.map(|finding| finding.message.as_str()).next();
+                    let text = || write(&Tree::from(&played.scenario));
+                    wrong.extend(first.map(|what| format!("{label}: {what}\n{}", text())));
+                }
+            }
+        }
+        assert!(
+            wrong.is_empty(),
+            "{} differ\n{}",
+            wrong.len(),
+            wrong.join("\n")
+        );
     }
 }

@@ -57,7 +57,7 @@ const PLAIN: Written = Written {
 };
 
 /// Texts of several bytes a character and settings, beside the records of every kind.
-fn more_lines(kind: usize, number: i64) -> Value {
+pub(super) fn more_lines(kind: usize, number: i64) -> Value {
     match kind {
         0 => item("user", "汉字 é\u{1F600}"),
         1 => event(
@@ -283,4 +283,33 @@ fn a_paginated_thread_needs_an_ordinal_to_go_on_from() {
     assert_eq!(next(&lines), Ok(Some(42)));
     lines[0] = meta();
     assert_eq!(next(&lines), Ok(None));
+}
+
+/// A line of 100 MB is read as any other, and what stands before a newer checkpoint is not read.
+#[test]
+fn a_line_of_a_hundred_megabytes_is_a_line() {
+    const LINE_BYTES: usize = 100 * 1024 * 1024;
+    let text = "x".repeat(LINE_BYTES);
+    let mut lines = vec![meta()];
+    lines.extend(turn_of(
+        1,
+        Some(&[item("user", &text), item("assistant", "A1")]),
+    ));
+    for version in ALL {
+        let file = Rc::new(bytes(&lines, PLAIN));
+        let part = || Part::whole(file.clone()).expect("memory");
+        let profile = Profile::of(version);
+        let reading = super::super::read_thread("thread", &[part()], &profile, POLICY);
+        let history = reading.expect("a thread").found.history;
+        assert_eq!(
+            history.items()[0].texts()[0].len(),
+            LINE_BYTES,
+            "{version:?}"
+        );
+    }
+    let late = compacted_late(|_| {});
+    lines.extend_from_slice(&late[1..]);
+    let (reading, count, bytes) = asked(&lines, Version::V171);
+    assert_eq!(reading.found.window.number, 3);
+    assert!(count * 10 < bytes, "{count} of {bytes}");
 }

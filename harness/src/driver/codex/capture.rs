@@ -82,8 +82,13 @@ pub(super) fn rollout_paths(home: &Path, threads: &[String]) -> Vec<PathBuf> {
 /// Paths of every rollout file of a home.
 pub(super) fn all_rollouts(home: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    collect(&home.join("sessions"), SESSIONS_DEPTH_MAX, &mut found);
+    collect(&sessions(home), SESSIONS_DEPTH_MAX, &mut found);
     found
+}
+
+/// The folder of all rollouts.
+pub(super) fn sessions(home: &Path) -> PathBuf {
+    home.join("sessions")
 }
 
 fn file_name(path: &Path) -> String {

@@ -3,6 +3,8 @@
 //! It synchronises only on responses, `item/tool/call` and `turn/completed`; every wait has a named
 //! deadline. What happens inside a turn is in `turn.rs`.
 
+#[cfg(test)]
+pub(crate) mod rewritten;
 mod settle;
 
 use std::path::PathBuf;
@@ -535,7 +537,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    async fn resume(&mut self, step: &PlanStep, resume: &ResumeStep) -> Result<(), NoVerdict> {
+    /// A new process, if the old one was stopped.
+    async fn restart(&mut self) -> Result<(), NoVerdict> {
         if self.stopped {
             let run = Arc::clone(&self.seat.run);
             let process = CodexProcess::start(self.pool.binary(), &run, &self.workspace).await?;
@@ -547,6 +550,11 @@ impl<'a> Session<'a> {
             });
             self.stopped = false;
         }
+        Ok(())
+    }
+
+    async fn resume(&mut self, step: &PlanStep, resume: &ResumeStep) -> Result<(), NoVerdict> {
+        self.restart().await?;
         let params = match resume {
             ResumeStep::Id => json!({"threadId": self.thread()}),
             ResumeStep::Path => json!({"threadId": "", "path": self.rollout_path}),
@@ -639,6 +647,10 @@ impl<'a> Session<'a> {
             .push(Edited::new(requests, &name, bytes.as_deref()));
         match bytes {
             Some(bytes) => std::fs::write(path, bytes).map_err(io)?,
+            None if edit.change == rollout_edit::Change::RemoveFolder => {
+                let folder = capture::sessions(&self.seat.run.home());
+                std::fs::remove_dir_all(folder).map_err(io)?;
+            }
             None => std::fs::remove_file(path).map_err(io)?,
         }
         let files = self.rollouts()?;

@@ -10,6 +10,7 @@ pub(crate) mod play;
 mod ports;
 #[cfg(test)]
 mod replays;
+pub(crate) mod reread;
 #[cfg(test)]
 mod rollout_cases;
 mod sampling;
@@ -198,6 +199,8 @@ struct Run<'a> {
     life: Rc<Life>,
     edits: Vec<Edited>,
     findings: Vec<Finding>,
+    /// The files hold the whole thread, so they can be read again.
+    rereads: bool,
     /// How a turn ends is noted, and no finding.
     notes_ends: bool,
     /// How the turn of the step ended.
@@ -229,6 +232,7 @@ impl<'a> Run<'a> {
             life,
             edits: Vec::new(),
             findings: Vec::new(),
+            rereads: true,
             notes_ends: false,
             ended: None,
         }
@@ -297,6 +301,7 @@ impl<'a> Run<'a> {
             self.session = None;
         } else {
             self.findings.extend(findings);
+            self.read_again(step);
         }
         Ok(())
     }

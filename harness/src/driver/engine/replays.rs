@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Profile, Run, Session, Version};
 use crate::driver::Driver as _;
 use crate::driver::codex::{CodexDriver, Source};
-use crate::driver::history_cases::{CASES, Case, load, shows};
+use crate::driver::history_cases::{CASES, Case, count, load, shows};
 use crate::perturb::Draw;
 use crate::recording::Recording;
 use crate::scenario::plan::{Plan, ResumeStep, StepAction};
@@ -93,6 +93,8 @@ async fn replayed(case: &Case) -> Vec<Value> {
     let session = Session::resume(profile, settings, run.ports(), found, &[]);
     let session = session.expect("a thread");
     run.install(session);
+    // The items of the case are in no file.
+    run.rereads = false;
     run.step(&plan.steps[1]).await.expect("the second turn");
     let outcome = run.finish(&plan.steps);
     assert_eq!(outcome.findings, [], "{}", case.name);
@@ -215,6 +217,7 @@ async fn drawn_cases_give_their_input_on_the_real_binaries() {
         }
         driver.close().await;
     }
+    count(compared, wrong.len());
     assert_eq!(compared, DRAWN);
     assert!(
         wrong.is_empty(),

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use super::ports::Counter;
 use crate::recording::{Edited, RolloutFile};
-use crate::rollout_edit::{self, Edit};
+use crate::rollout_edit::{self, Change, Edit};
 use crate::scenario::plan::StorageFault;
 
 /// Whether the process lives.
@@ -78,6 +78,8 @@ impl File {
 pub(super) struct Files {
     all: RefCell<Vec<File>>,
     fault: RefCell<Option<StorageFault>>,
+    /// A fault was set at any time.
+    failed: Cell<bool>,
     /// Appends since the fault was set.
     appends: Cell<usize>,
     /// Texts that came back as written, of all files.
@@ -90,6 +92,7 @@ impl Files {
         Self {
             all: RefCell::default(),
             fault: RefCell::default(),
+            failed: Cell::default(),
             appends: Cell::default(),
             acknowledged: RefCell::default(),
             life,
@@ -163,6 +166,7 @@ impl Files {
         let edited = Edited::new(requests, &files[place].name, bytes.as_deref());
         match bytes {
             Some(bytes) => files[place].bytes = bytes,
+            None if edit.change == Change::RemoveFolder => files.clear(),
             None => drop(files.remove(place)),
         }
         Ok(edited)
@@ -170,8 +174,14 @@ impl Files {
 
     /// Sets a fault, or takes it away; appends are counted anew.
     pub(super) fn set_fault(&self, fault: Option<StorageFault>) {
+        self.failed.set(self.failed.get() || fault.is_some());
         *self.fault.borrow_mut() = fault;
         self.appends.set(0);
+    }
+
+    /// Whether a fault was set at any time.
+    pub(super) fn ever_failed(&self) -> bool {
+        self.failed.get()
     }
 
     /// A fault that waits for an append that has not come; which append.

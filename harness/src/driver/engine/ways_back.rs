@@ -28,8 +28,13 @@ impl Run<'_> {
 
     /// What the files of a thread say.
     pub(super) fn found(&self, thread: &str) -> Result<Found, Unreadable> {
+        self.found_by(thread, &self.settings)
+    }
+
+    /// The same, with outputs cut as these settings say.
+    pub(super) fn found_by(&self, thread: &str, settings: &Settings) -> Result<Found, Unreadable> {
         let parts = rollout_read::lineage(thread, &*self.files, &self.profile)?;
-        let policy = self.settings.truncation();
+        let policy = settings.truncation();
         let reading = rollout_read::read_thread(thread, &parts, &self.profile, policy)?;
         Ok(reading.found)
     }

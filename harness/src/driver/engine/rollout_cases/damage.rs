@@ -8,7 +8,7 @@
 use serde_json::{Value, json};
 
 use super::short_forms::{Case, Setting, Template, case};
-use super::{Run, in_force, prepared, template};
+use super::{Run, in_force, prepared, short, template};
 use crate::rollout_edit::apply;
 use crate::scenario::plan::Plan;
 use crate::scenario::{Resolved, edit_rollout, load_bytes};
@@ -17,7 +17,7 @@ const FILE: &str = include_str!("../../../../tests/data/damage-cases.json");
 /// Cases in the file, versions counted one by one.
 const CASES: usize = 93;
 /// Cases that the engine answers in another way, and why.
-const DIFFERENT: &[(&str, &str)] = &[
+pub(super) const DIFFERENT: &[(&str, &str)] = &[
     (
         "g7/session_meta_id_mismatch 0.164.0",
         "the command line took it; the app-server, which the engine plays, refuses it \
@@ -50,7 +50,7 @@ struct Came {
     glued: bool,
 }
 
-fn plan(version: &str) -> Plan {
+pub(super) fn plan(version: &str) -> Plan {
     let loaded = load_bytes("case", "damage case", PLAN.as_bytes(), None).expect("a scenario");
     match loaded
         .plan(&version.parse().expect("a version"))
@@ -78,11 +78,7 @@ fn file(records: &[Value]) -> Vec<u8> {
 }
 
 async fn came(entry: &Value, case: &Case, template: &Template) -> Result<Came, String> {
-    let mut bytes = file(&template.lines(case));
-    for edit in entry["edits"].as_array().expect("edits") {
-        let edit = edit_rollout(edit).expect("an edit");
-        bytes = apply(&edit, &bytes).expect("it fits").expect("a file");
-    }
+    let bytes = damaged(entry, file(&template.lines(case)));
     let plan = plan(&case.version);
     let mut run = prepared(&case.version, &Setting::default(), &plan);
     let end = bytes.len();
@@ -150,39 +146,43 @@ async fn difference(entry: &Value, case: &Case) -> Option<String> {
     })
 }
 
-/// The beginnings of the texts of an input.
-fn short(items: &[Value]) -> String {
-    const CHARS_MAX: usize = 40;
-    let text = |item: &Value| -> String {
-        let text = match &item["content"][0]["text"] {
-            Value::String(text) => text.clone(),
-            _ => item.to_string(),
-        };
-        text.chars().take(CHARS_MAX).collect()
-    };
-    items.iter().map(text).collect::<Vec<_>>().join(" | ")
+/// Every case of the file with its entry.
+pub(super) fn load() -> Vec<(Value, Case)> {
+    let entries: Vec<Value> = serde_json::from_str(FILE).expect("the file is JSON");
+    let mut cases = Vec::new();
+    for entry in entries {
+        let mut whole = entry.clone();
+        whole["rollout_items"] = json!(["session_meta", "<TURN 1>", "<TURN 2>"]);
+        for version in entry["versions"].as_array().expect("versions") {
+            let version = version.as_str().expect("a version");
+            cases.push((entry.clone(), case(&whole, version)));
+        }
+    }
+    cases
+}
+
+/// The file with the edits of a case.
+pub(super) fn damaged(entry: &Value, mut bytes: Vec<u8>) -> Vec<u8> {
+    for edit in entry["edits"].as_array().expect("edits") {
+        let edit = edit_rollout(edit).expect("an edit");
+        bytes = apply(&edit, &bytes).expect("it fits").expect("a file");
+    }
+    bytes
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn every_damaged_rollout_is_read_as_it_was() {
-    let entries: Vec<Value> = serde_json::from_str(FILE).expect("the file is JSON");
-    let mut count = 0;
+    let cases = load();
     let mut wrong = Vec::new();
-    for entry in &entries {
-        let mut whole = entry.clone();
-        whole["rollout_items"] = json!(["session_meta", "<TURN 1>", "<TURN 2>"]);
-        for version in entry["versions"].as_array().expect("versions") {
-            count += 1;
-            let case = case(&whole, version.as_str().expect("a version"));
-            let known = DIFFERENT.iter().find(|(label, _)| *label == case.label());
-            match (Box::pin(difference(entry, &case)).await, known) {
-                (Some(difference), None) => wrong.push(difference),
-                (None, Some((label, why))) => wrong.push(format!("{label} is equal now: {why}")),
-                (Some(_), Some(_)) | (None, None) => {}
-            }
+    for (entry, case) in &cases {
+        let known = DIFFERENT.iter().find(|(label, _)| *label == case.label());
+        match (Box::pin(difference(entry, case)).await, known) {
+            (Some(difference), None) => wrong.push(difference),
+            (None, Some((label, why))) => wrong.push(format!("{label} is equal now: {why}")),
+            (Some(_), Some(_)) | (None, None) => {}
         }
     }
-    assert_eq!(count, CASES);
+    assert_eq!(cases.len(), CASES);
     assert!(
         wrong.is_empty(),
         "{} differ\n{}",

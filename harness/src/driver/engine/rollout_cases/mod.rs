@@ -2,6 +2,8 @@
 //! its version reads it.
 
 mod damage;
+mod live;
+mod real;
 mod short_forms;
 
 use engine::change::Change;
@@ -108,6 +110,8 @@ async fn resumed(case: &Case, lines: &[Value]) -> Result<(Vec<Value>, u64), Unre
     let plan = plan(&case.version, case.compacts());
     let mut run = prepared(&case.version, &case.resumed, &plan);
     run.files.open();
+    // The records of the case are in no file.
+    run.rereads = false;
     let (profile, settings) = (run.profile.clone(), run.settings.clone());
     let found = rollout_read::read(lines, &profile, settings.truncation())?;
     let mut session = Session::resume(profile, settings, run.ports(), found, &[])?;
@@ -129,6 +133,19 @@ async fn resumed(case: &Case, lines: &[Value]) -> Result<(Vec<Value>, u64), Unre
         input.remove(0);
     }
     Ok((input, window.expect("a number of the window")))
+}
+
+/// The beginnings of the texts of an input.
+fn short(items: &[Value]) -> String {
+    const CHARS_MAX: usize = 40;
+    let text = |item: &Value| -> String {
+        let text = match (&item["content"][0]["text"], &item["c"]) {
+            (Value::String(text), _) | (_, Value::String(text)) => text.clone(),
+            _ => item.to_string(),
+        };
+        text.chars().take(CHARS_MAX).collect()
+    };
+    items.iter().map(text).collect::<Vec<_>>().join(" | ")
 }
 
 /// What differs from the case.

@@ -439,15 +439,18 @@ fn changed(value: &Value, patch: &Value) -> Value {
     }
 }
 
-fn long(short: &str) -> String {
+pub(super) fn long(short: &str) -> String {
     if let Some(rest) = short.strip_prefix("<SUMMARY_PREFIX>") {
         return format!("{SUMMARY_PREFIX}\n{rest}");
     }
-    let letters = short.strip_prefix("<x*").and_then(|t| t.strip_suffix('>'));
-    letters.map_or_else(
-        || short.to_owned(),
-        |count| "x".repeat(count.parse().expect("a number")),
-    )
+    let mut parts = short.split("<x*");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (count, rest) = part.split_once('>').expect("a number of letters");
+        text.push_str(&"x".repeat(count.parse().expect("a number")));
+        text.push_str(rest);
+    }
+    text
 }
 
 /// An environment context as `<ENV key,key=value,…>`.
