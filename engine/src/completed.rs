@@ -32,7 +32,6 @@ struct ResponseCompleted {
 }
 
 #[derive(Deserialize)]
-#[expect(clippy::struct_field_names, reason = "the names of the wire")]
 struct ResponseCompletedUsage {
     #[serde(deserialize_with = "whole")]
     input_tokens: i64,

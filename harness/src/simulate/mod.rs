@@ -154,8 +154,7 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn a_drawn_session_is_read_back_as_it_is_live() {
         let reach = Reach {
-            storage: false,
-            faults: true,
+            faults: Faults::ALL.without(Group::Storage),
             repeatable: false,
         };
         let mut wrong = Vec::new();

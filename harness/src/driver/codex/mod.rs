@@ -32,7 +32,7 @@ use crate::texts::Calibration;
 pub use self::calibrate::{calibrate, stored_calibrations};
 pub use self::home::{HOME_PATH_BYTES, INSTALLATION_ID, WORKSPACE_PATH_BYTES, slug};
 #[cfg(test)]
-pub(crate) use self::session::rewritten::{Asked, Resumed, Rewrite};
+pub(crate) use self::session::rewritten::{Resumed, Rewrite};
 pub(crate) use self::time_resume::time_resume;
 
 /// Which binary.

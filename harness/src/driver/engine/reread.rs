@@ -157,19 +157,19 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread")]
     async fn a_thread_that_is_written_down_is_read_as_it_is() {
-        assert_eq!(findings(None).await, []);
+        assert_eq!(Box::pin(findings(None)).await, []);
     }
 
     #[tokio::test(flavor = "current_thread")]
     async fn an_item_that_is_lost_or_changed_is_named() {
-        let lost = findings(Some(Change::Drop)).await;
+        let lost = Box::pin(findings(Some(Change::Drop))).await;
         assert_eq!(lost.len(), 1);
         assert_eq!(lost[0].id, READ_BACK);
         let changed = Change::Text {
             text: "A1".to_owned(),
             by: b"A7".to_vec(),
         };
-        let changed = findings(Some(changed)).await;
+        let changed = Box::pin(findings(Some(changed))).await;
         assert!(
             changed[0].message.contains("item 2 of the history"),
             "{changed:?}"

@@ -34,7 +34,7 @@ const VERSIONS: [&str; 3] = ["0.144.6", "0.164.0", "0.171.0"];
 enum Any {
     Rollout(Case),
     Damage(Value, Case),
-    Live(live::Case),
+    Live(Box<live::Case>),
 }
 
 impl Any {
@@ -74,7 +74,11 @@ fn all() -> Vec<Any> {
     let damaged = damage::load().into_iter();
     let mut cases: Vec<Any> = own.map(Any::Rollout).collect();
     cases.extend(damaged.map(|(entry, case)| Any::Damage(entry, case)));
-    cases.extend(live::load().into_iter().map(Any::Live));
+    cases.extend(
+        live::load()
+            .into_iter()
+            .map(|case| Any::Live(Box::new(case))),
+    );
     cases.retain(|case| !known.contains(&case.label().as_str()));
     cases
 }
@@ -178,8 +182,8 @@ async fn damage_difference(entry: &Value, case: &Case, driver: &CodexDriver) -> 
     let bytes = |bytes| damage::damaged(entry, bytes);
     let (resumed, template) = resumed(case, &plan, &bytes, driver).await?;
     let glued = resumed.glued;
-    let came: Result<Vec<_>, String> = resumed.asked.into_iter().collect();
-    match (&case.expected, came) {
+    let inputs: Result<Vec<_>, String> = resumed.asked.into_iter().collect();
+    match (&case.expected, inputs) {
         (Err(error), Err(why)) if why.contains(error.as_str()) => Ok(()),
         (Ok(first), Ok(asked)) => {
             let second = short_forms::input(&entry["second_wire_input"]);
@@ -195,10 +199,10 @@ async fn damage_difference(entry: &Value, case: &Case, driver: &CodexDriver) -> 
                 "\n  expected {wanted:?}\n  found    {found:?}, glued {glued}"
             ))
         }
-        (expected, came) => Err(format!(
+        (expected, inputs) => Err(format!(
             "\n  expected {:?}\n  found    {:?}",
             expected.as_deref().map(short),
-            came.map(|asked| asked.len())
+            inputs.map(|asked| asked.len())
         )),
     }
 }
