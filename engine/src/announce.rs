@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::contextual;
 use crate::events::Event;
+use crate::images;
 use crate::items::{self, Item};
 use crate::profile::Profile;
 use crate::session::Session;
@@ -144,7 +145,15 @@ impl Session {
         item.meta.user_input_order = Some(order);
         item.meta.mcp_attribution |= !contextual::is_contextual(&item);
         let all_text = item.texts().len() == parts.len();
-        self.retain(&mut item, &turn.id, "user", all_text);
+        if all_text {
+            self.retain(&mut item, &turn.id, "user", true);
+        } else {
+            // What stands for an image that cannot be sent is retained with the texts.
+            let mut seen = item.clone();
+            images::prepare(&mut seen);
+            let text = seen.texts().join("\n");
+            self.retain_text(&mut item, &text, &turn.id, "user", false);
+        }
         self.commit(item);
         let client_id = self.remarks.message_id.take();
         self.announce_user(turn, parts, client_id);

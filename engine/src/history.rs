@@ -42,6 +42,11 @@ impl History {
         &self.items
     }
 
+    /// All items, to say more of them; none is added or taken away.
+    pub(crate) fn items_mut(&mut self) -> &mut [Item] {
+        &mut self.items
+    }
+
     /// Appends an item.
     pub fn push(&mut self, item: Item) {
         self.items.push(item);
@@ -122,11 +127,17 @@ impl History {
 }
 
 /// What happens to an item that enters the history, whichever way it comes: images are prepared,
-/// outputs are cut by the policy in force (history.md §0, step 3).
+/// outputs are cut by the policy in force (history.md §0, step 3). Of parts that nobody named nothing
+/// is known (`history.supplied.kinds`).
 pub(crate) fn admit(item: &mut Item, policy: Truncation, profile: &Profile) {
     cut_output(item, policy, profile);
+    let unknown = item.kind() == "message" && !item.passthrough.contains_key("content_item_kinds");
+    if unknown && profile.usage_records {
+        item.name_unknown_parts();
+    }
     // Not before the cut: a text that stands for an image takes nothing of the budget.
-    images::prepare(item);
+    let failed = images::prepare(item);
+    images::mark_failed(item, &failed);
 }
 
 /// Cuts a tool output: by its own limit, else by the policy in force (history.md §3).

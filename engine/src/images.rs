@@ -72,6 +72,33 @@ pub(crate) fn prepare(item: &mut Item) -> Vec<usize> {
     failed
 }
 
+/// Says of parts that could not be prepared that a harness wrote what stands there.
+pub(crate) fn mark_failed(item: &mut Item, failed: &[usize]) {
+    let Some(Value::Array(kinds)) = item.passthrough.get_mut("content_item_kinds") else {
+        return;
+    };
+    if failed.is_empty() {
+        return;
+    }
+    let mut origins = vec![json!({"provenance": {"type": "unknown"}}); kinds.len()];
+    for index in failed {
+        if let (Some(kind), Some(origin)) = (kinds.get_mut(*index), origins.get_mut(*index)) {
+            *kind = json!("images.preparation_error");
+            *origin = json!({"provenance": {"type": "harness", "hook": false}});
+        }
+    }
+    if let Some(Value::Array(known)) = item.passthrough.get_mut("content_item_metadata") {
+        for index in failed {
+            if let (Some(old), Some(new)) = (known.get_mut(*index), origins.get(*index)) {
+                old.clone_from(new);
+            }
+        }
+    } else {
+        item.passthrough
+            .insert("content_item_metadata".to_owned(), json!(origins));
+    }
+}
+
 /// Asks for the original size of every image given as data (0.171, live items only).
 pub(crate) fn raise_detail(item: &mut Item) {
     for key in ["content", "output"] {

@@ -134,6 +134,14 @@ impl Item {
         self.kind() != "message" || self.role() != "system"
     }
 
+    /// Says of each part of a message that nothing is known of it.
+    pub(crate) fn name_unknown_parts(&mut self) {
+        let parts = self.payload["content"].as_array().map_or(0, Vec::len);
+        let unknown = json!(vec!["unknown"; parts]);
+        self.passthrough
+            .insert("content_item_kinds".to_owned(), unknown);
+    }
+
     /// Gives an id, unless the item has one; an empty id is none.
     pub fn give_id(&mut self, make: impl FnOnce(&str) -> String) {
         let id = self.payload.get("id").and_then(Value::as_str);

@@ -35,6 +35,7 @@ mod plan_limit;
 pub mod planted;
 pub mod ports;
 pub mod profile;
+mod rate_limits;
 pub mod recorder;
 pub mod request;
 pub mod rollout;

@@ -465,7 +465,7 @@ pub struct TokenInfo {
 }
 
 /// `token_count`
-pub fn token_count(info: Option<&TokenInfo>, profile: &Profile) -> Value {
+pub fn token_count(info: Option<&TokenInfo>, limits: &Value, profile: &Profile) -> Value {
     let info = info.map_or(Value::Null, |info| {
         let mut map = Map::new();
         map.insert("total_token_usage".to_owned(), info.total.record(profile));
@@ -476,22 +476,5 @@ pub fn token_count(info: Option<&TokenInfo>, profile: &Profile) -> Value {
         map.insert("model_context_window".to_owned(), json!(info.window));
         Value::Object(map)
     });
-    let mut limits = Map::new();
-    limits.insert("limit_id".to_owned(), json!("codex"));
-    for key in [
-        "limit_name",
-        "primary",
-        "secondary",
-        "credits",
-        "individual_limit",
-    ] {
-        limits.insert(key.to_owned(), Value::Null);
-    }
-    if profile.wide_metadata {
-        limits.insert("spend_control_reached".to_owned(), Value::Null);
-    }
-    for key in ["plan_type", "rate_limit_reached_type"] {
-        limits.insert(key.to_owned(), Value::Null);
-    }
     json!({"type": "token_count", "info": info, "rate_limits": limits})
 }

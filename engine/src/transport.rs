@@ -8,7 +8,7 @@ use http::StatusCode;
 use serde_json::json;
 use tracing::debug;
 
-use crate::error::Failure;
+use crate::error::{Failure, FailureKind};
 use crate::events::Event;
 use crate::items;
 use crate::ports::{EventStream, HttpFailure, Request, StreamStep};
@@ -63,11 +63,15 @@ impl Session {
 
     /// Tells the count again when a stream beside the turn was opened: over HTTP every answer tells
     /// the limits of the plan, over a WebSocket none does.
-    pub(crate) fn tell_limits(&mut self) {
+    pub(crate) fn tell_limits(&mut self, stream: &dyn EventStream) {
         if !self.asks_over_websocket() {
-            self.rate_limits_seen = true;
+            self.read_limits(&|name| stream.header(name));
             self.emit_token_count();
         }
+    }
+
+    fn read_limits(&mut self, header: &dyn Fn(&str) -> Option<String>) {
+        self.rate_limits.get_or_insert_default().read(header);
     }
 
     pub(crate) fn asks_over_websocket(&self) -> bool {
@@ -147,12 +151,20 @@ impl Session {
     /// Lets the pause before the same request pass and counts it; the failure where it is not sent
     /// again.
     fn before_repeat(
-        &self,
-        failure: &HttpFailure,
+        &mut self,
+        answer: &HttpFailure,
         path: &str,
         attempt: u64,
     ) -> Result<u64, Failure> {
-        let failure = Failure::from_http(failure, &self.settings, &self.profile, path);
+        let failure = Failure::from_http(answer, &self.settings, &self.profile, path);
+        if let (FailureKind::PlanLimit, HttpFailure::Status { headers, .. }) =
+            (failure.kind, answer)
+        {
+            self.read_limits(&|name| {
+                let mut named = headers.iter().filter(|(key, _)| key == name);
+                named.next().map(|(_, value)| value.clone())
+            });
+        }
         if attempt >= self.settings.request_max_retries || !failure.repeats_request() {
             return Err(failure);
         }
@@ -201,7 +213,9 @@ impl Session {
         request: Request,
     ) -> Result<Box<dyn EventStream>, Failure> {
         let stream = self.open_with(turn, request).await?;
-        self.rate_limits_seen |= !self.asks_over_websocket();
+        if !self.asks_over_websocket() {
+            self.read_limits(&|name| stream.header(name));
+        }
         let included = stream.header(REASONING_INCLUDED).is_some();
         // 0.171 keeps the flag with each usage, earlier versions keep it for the session.
         self.reasoning_included = included || (self.reasoning_included && !self.profile.sequences);

@@ -264,7 +264,6 @@ impl Session {
         if failure.kind == FailureKind::ContextWindowExceeded {
             self.fill_window();
         } else if failure.kind == FailureKind::PlanLimit {
-            self.rate_limits_seen = true;
             self.emit_token_count();
         }
     }

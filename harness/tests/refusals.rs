@@ -76,7 +76,7 @@ fn commands_that_would_do_nothing() {
     let zero = "0 is not in 1..";
     checkout.refuses(&["perturb", "--seeds", "0"], &[zero, "--seeds"]);
     checkout.refuses(&["fuzz-history", "--seeds", "0"], &[zero, "--seeds"]);
-    checkout.refuses(&["simulate", "--seeds", "5..5"], &["5..5 draws nothing"]);
+    checkout.refuses(&["simulate", "--seeds", "5..5"], &["5..5 holds no seed"]);
     checkout.refuses(&["simulate", "--seeds", "a..b"], &["two whole numbers"]);
     let condition = ["shrink", "turn/answers", "--while", "cmd:true {}"];
     checkout.refuses(&[&condition[..], &["--budget", "0"]].concat(), &[zero]);

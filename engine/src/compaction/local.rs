@@ -117,7 +117,7 @@ impl Session {
         let request = self.build_for(&due.asked, turn, &purpose, &prompt, None);
         debug!(items = prompt.len(), "asking for a summary");
         let mut stream = self.open(request).await?;
-        self.tell_limits();
+        self.tell_limits(stream.as_ref());
         let mut outputs = Vec::new();
         loop {
             let event = self.compaction_event(stream.as_mut()).await?;

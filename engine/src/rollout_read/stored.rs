@@ -17,7 +17,8 @@ pub(super) fn read(item: &mut Item, payload: &Value, metadata: &Value) {
         user_input_order: metadata["user_input_order"].as_u64(),
         mcp_attribution: metadata["mcp_attribution"].is_object(),
         fallback_token_limit: metadata["fallback_token_limit_override"].as_u64(),
-        supplied_thread: false,
+        supplied_thread: metadata["model_search_state"] == "search_mcp"
+            || metadata["mcp_attribution"]["status"] == "attribution_error",
         context_output: metadata["additional_context_tool_output"] == Value::Bool(true),
         opaque: item.kind() == "compaction",
         model_hash: metadata["compaction_model_hash"]

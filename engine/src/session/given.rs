@@ -1,6 +1,6 @@
 //! Items as a client or a model gives them: how they are recorded, and what is retained of them.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::accept::{accepted, has_remote_image};
 use super::{Refused, Session};
@@ -37,17 +37,21 @@ impl Session {
         Ok(())
     }
 
-    /// Takes items as they are: no turn, no time, no metadata.
+    /// Takes items as they are: no turn, no time, no metadata in the record. Those of the user
+    /// are retained (`retained.supplied`).
     pub(super) fn supply(&mut self, items: Vec<Option<Item>>) {
         self.begin();
         self.supplied = true;
         for mut item in items.into_iter().flatten() {
             self.prepare(&mut item, "", false);
             item.passthrough.clear();
-            if item.kind() == "message" && item.role() == "user" {
-                self.take_order();
-            }
+            item.meta.mcp_attribution = false;
             self.recorder.line("response_item", item.stored(), None);
+            if item.kind() == "message" && item.role() == "user" {
+                item.meta.user_input_order = Some(self.take_order());
+                self.retain(&mut item, "", "user", false);
+                item.meta.user_input_order = None;
+            }
             if item.reaches_history() {
                 self.load(item);
             } else {
@@ -61,6 +65,30 @@ impl Session {
         }
     }
 
+    /// Numbers items whose records say nothing of them by their place, and retains the messages of the
+    /// user among them (`retained.supplied`).
+    pub(super) fn retain_unattributed(&mut self) {
+        let mut history = std::mem::take(&mut self.history);
+        let mut order = 0;
+        for (place, item) in history.items_mut().iter_mut().enumerate() {
+            if item.meta.retained.is_some() || item.passthrough.contains_key("turn_id") {
+                continue;
+            }
+            if item.meta.history_sequence == 0 {
+                item.meta.history_sequence = place as u64 + 1;
+                item.meta.supplied_thread = self.supplied;
+            }
+            if item.kind() == "message" && item.role() == "user" {
+                item.meta.user_input_order = Some(order);
+                self.retain(item, "", "user", false);
+                item.meta.user_input_order = None;
+                order += 1;
+            }
+        }
+        self.retained.user.sort_by_key(|(order, _)| *order);
+        self.history = history;
+    }
+
     fn record_injected(&mut self, mut item: Item, turn: &str) {
         self.prepare_given(&mut item, turn);
         self.commit(item);
@@ -70,10 +98,7 @@ impl Session {
     pub(crate) fn prepare_given(&mut self, item: &mut Item, turn: &str) {
         let is_message = item.kind() == "message";
         if is_message {
-            let parts = item.payload["content"].as_array().map_or(0, Vec::len);
-            let unknown = vec!["unknown"; parts];
-            item.passthrough
-                .insert("content_item_kinds".to_owned(), json!(unknown));
+            item.name_unknown_parts();
         }
         let role = match item.role() {
             "user" => Some("user"),
@@ -133,7 +158,8 @@ impl Session {
         self.retain_text(item, &text, turn, role, complete);
     }
 
-    fn retain_text(
+    /// Retains a text that stands for an item.
+    pub(crate) fn retain_text(
         &mut self,
         item: &mut Item,
         text: &str,

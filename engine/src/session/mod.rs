@@ -27,6 +27,7 @@ use crate::items::{Item, Retained};
 use crate::planted::Planted;
 use crate::ports::{Inbox, Ports};
 use crate::profile::Profile;
+use crate::rate_limits::RateLimits;
 use crate::recorder::Recorder;
 use crate::rollout::{self, Origin, TokenInfo};
 use crate::session_budget::BudgetUse;
@@ -157,8 +158,8 @@ pub struct Session {
     pub(crate) history: History,
     pub(crate) baseline: Option<Baseline>,
     pub(crate) info: Option<TokenInfo>,
-    /// An answer told the limits of the plan: every stream does, and a reached limit.
-    pub(crate) rate_limits_seen: bool,
+    /// Limits of the plan as the newest answer told them: every stream does, and a reached limit.
+    pub(crate) rate_limits: Option<RateLimits>,
     /// Usage of the thread, compactions included.
     pub(crate) thread_usage: Usage,
     /// Usage of the running turn.
@@ -267,7 +268,7 @@ impl Session {
             history: History::default(),
             baseline: None,
             info: None,
-            rate_limits_seen: false,
+            rate_limits: None,
             thread_usage: Usage::default(),
             turn_usage: Usage::default(),
             latest_usage_record: None,
@@ -408,7 +409,7 @@ impl Session {
             images::raise_detail(&mut item);
         }
         let failed = images::prepare(&mut item);
-        mark_failed(&mut item, &failed);
+        images::mark_failed(&mut item, &failed);
         // 0.144.6 does not write additional tools down.
         if item.kind() != "additional_tools" || self.profile.records_tool_items {
             self.recorder.item(&item, &self.profile);
@@ -490,10 +491,9 @@ impl Session {
 
     /// Writes `token_count` and tells the client, if there is anything to tell.
     pub(crate) fn emit_token_count(&mut self) {
-        let mut record = rollout::token_count(self.info.as_ref(), &self.profile);
-        if !self.rate_limits_seen {
-            record["rate_limits"] = Value::Null;
-        }
+        let limits = self.rate_limits.as_ref();
+        let limits = limits.map_or(Value::Null, |limits| limits.record(&self.profile));
+        let record = rollout::token_count(self.info.as_ref(), &limits, &self.profile);
         self.recorder.event(record);
         self.report_usage();
     }
@@ -578,33 +578,6 @@ impl Session {
         }
         let behind = self.history.estimate_uncovered(&self.profile) + reasoning;
         info.last.total.saturating_add(behind)
-    }
-}
-
-/// Says of parts that could not be prepared that a harness wrote what stands there.
-fn mark_failed(item: &mut Item, failed: &[usize]) {
-    let Some(Value::Array(kinds)) = item.passthrough.get_mut("content_item_kinds") else {
-        return;
-    };
-    if failed.is_empty() {
-        return;
-    }
-    let mut origins = vec![json!({"provenance": {"type": "unknown"}}); kinds.len()];
-    for index in failed {
-        if let (Some(kind), Some(origin)) = (kinds.get_mut(*index), origins.get_mut(*index)) {
-            *kind = json!("images.preparation_error");
-            *origin = json!({"provenance": {"type": "harness", "hook": false}});
-        }
-    }
-    if let Some(Value::Array(known)) = item.passthrough.get_mut("content_item_metadata") {
-        for index in failed {
-            if let (Some(old), Some(new)) = (known.get_mut(*index), origins.get(*index)) {
-                old.clone_from(new);
-            }
-        }
-    } else {
-        item.passthrough
-            .insert("content_item_metadata".to_owned(), json!(origins));
     }
 }
 

@@ -94,6 +94,11 @@ impl Session {
         session.starts = VecDeque::from(["resume"]);
         session.window = found.window;
         session.history = found.history;
+        session.supplied = session
+            .history
+            .items()
+            .iter()
+            .any(|item| item.meta.supplied_thread);
         if !session.profile.plants(Planted::UsageForgotten) {
             session.info = found.info;
         }
@@ -103,6 +108,7 @@ impl Session {
         session.counters.injected = 1;
         session.inbox.set_next_order(found.counters.order);
         session.retained = found.retained;
+        session.retain_unattributed();
         session.attributed_turn = found
             .attributed_turn
             .filter(|_| session.profile.usage_records);
