@@ -43,7 +43,8 @@ impl Session {
                 let tokens = truncate::override_tokens(self.settings.truncation());
                 item.meta.fallback_token_limit = Some(tokens);
             }
-            self.client_context.push((entry, id_of(&item).to_owned()));
+            self.client_context
+                .push((entry, item.id().unwrap_or_default().to_owned()));
             self.commit(item);
         }
     }
@@ -54,7 +55,12 @@ impl Session {
         if !self.profile.client_context_as_output {
             return kept;
         }
-        let recorded = |id: &str| self.history.items().iter().rfind(|item| id_of(item) == id);
+        let recorded = |id: &str| {
+            self.history
+                .items()
+                .iter()
+                .rfind(|item| item.id() == Some(id))
+        };
         let said = self.client_context.iter();
         let said: Vec<Item> = said.filter_map(|(_, id)| recorded(id).cloned()).collect();
         let place = kept.iter().rposition(context::is_real_user_message);
@@ -94,11 +100,6 @@ impl Session {
         );
         item
     }
-}
-
-fn id_of(item: &Item) -> &str {
-    let id = item.payload.get("id").and_then(Value::as_str);
-    id.unwrap_or_default()
 }
 
 /// The name of an entry as one of a tool: letters, digits and `_`; a blank is `_`.

@@ -134,9 +134,15 @@ impl Item {
         self.kind() != "message" || self.role() != "system"
     }
 
+    /// Its own id.
+    pub(crate) fn id(&self) -> Option<&str> {
+        self.payload.get("id")?.as_str()
+    }
+
     /// Says of each part of a message that nothing is known of it.
     pub(crate) fn name_unknown_parts(&mut self) {
-        let parts = self.payload["content"].as_array().map_or(0, Vec::len);
+        let content = self.payload.get("content").and_then(Value::as_array);
+        let parts = content.map_or(0, Vec::len);
         let unknown = json!(vec!["unknown"; parts]);
         self.passthrough
             .insert("content_item_kinds".to_owned(), unknown);

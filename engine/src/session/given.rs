@@ -78,7 +78,7 @@ impl Session {
                 item.meta.history_sequence = place as u64 + 1;
                 item.meta.supplied_thread = self.supplied;
             }
-            if item.kind() == "message" && item.role() == "user" {
+            if item.kind() == "message" && item.role() == "user" && item.id().is_some() {
                 item.meta.user_input_order = Some(order);
                 self.retain(item, "", "user", false);
                 item.meta.user_input_order = None;
@@ -173,7 +173,7 @@ impl Session {
         let whole = text.len() <= truncate::RETAINED_BYTES;
         let source = Retained {
             revision: String::new(),
-            message_id: item.payload["id"].as_str().unwrap_or_default().to_owned(),
+            message_id: item.id().unwrap_or_default().to_owned(),
             turn_id: turn.to_owned(),
             role,
             complete: complete && whole,
