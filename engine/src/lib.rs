@@ -44,6 +44,7 @@ pub mod session;
 pub mod session_budget;
 pub mod settings;
 mod shape;
+mod steers;
 pub mod texts;
 pub mod token_budget;
 pub mod tokens;

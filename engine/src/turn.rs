@@ -22,7 +22,7 @@ use crate::tokens::Usage;
 use crate::websocket::Socket;
 
 /// Samplings of one turn before it is taken for a loop.
-const SAMPLINGS_MAX: usize = 10_000;
+pub(crate) const SAMPLINGS_MAX: usize = 10_000;
 /// A running turn.
 pub(crate) struct Turn {
     pub(crate) id: String,
@@ -37,9 +37,9 @@ pub(crate) struct Turn {
     /// The thread's connection, which a turn of the user keeps for itself while it runs.
     pub(crate) socket: Option<Socket>,
     /// A failure that the client was told of, behind which the turn went on (0.144).
-    outlived: Option<Failure>,
+    pub(crate) outlived: Option<Failure>,
     /// Steers that were taken for a sampling that did not come to be.
-    untold: Vec<(u64, Vec<Value>)>,
+    pub(crate) untold: Vec<(u64, Vec<Value>)>,
 }
 
 /// How a turn ended.
@@ -113,26 +113,11 @@ impl Session {
         }
     }
 
-    /// The turn, and once more for each failure behind which a steer waits (0.144).
-    async fn turn_bodies(&mut self, turn: &mut Turn, input: Vec<Value>) -> Result<(), Failure> {
-        let mut result = self.turn_body(turn, input).await;
-        for _ in 0..SAMPLINGS_MAX {
-            let goes_on = self.profile.goes_on_for_steers && self.inbox.has_steer();
-            match &result {
-                Err(failure) if goes_on && failure.ends_as_failed() => {
-                    self.tell_failure(failure);
-                    turn.outlived = Some(failure.clone());
-                }
-                _ => return result,
-            }
-            result = self.turn_body(turn, Vec::new()).await;
-        }
-        // 0.144.6 itself never ends here (`steer.failed_turn`).
-        let message = format!("the turn began {SAMPLINGS_MAX} times anew (SAMPLINGS_MAX)");
-        Err(Failure::fatal(message))
-    }
-
-    async fn turn_body(&mut self, turn: &mut Turn, input: Vec<Value>) -> Result<(), Failure> {
+    pub(crate) async fn turn_body(
+        &mut self,
+        turn: &mut Turn,
+        input: Vec<Value>,
+    ) -> Result<(), Failure> {
         let order = (!input.is_empty()).then(|| self.take_order());
         if let Err(failure) = self.compact_pre_turn(turn).await {
             let interrupted = failure.kind == FailureKind::Interrupted;
@@ -209,18 +194,6 @@ impl Session {
         }
         let message = format!("the turn made {SAMPLINGS_MAX} samplings (SAMPLINGS_MAX)");
         Err(Failure::fatal(message))
-    }
-
-    fn take_input(&mut self) -> Vec<(u64, Vec<Value>)> {
-        self.inbox.take_cut();
-        self.inbox.take_steers()
-    }
-
-    pub(crate) fn instant_interrupt(&self) -> bool {
-        // Over a WebSocket a response is read to its end.
-        self.profile.instant_interrupt
-            && self.settings.instant_interrupt.unwrap_or(true)
-            && !self.asks_over_websocket()
     }
 
     /// Opens streams until one ends well or the retries are used up.
@@ -494,28 +467,12 @@ impl Session {
         told.map_or(end, TurnEnd::Failed)
     }
 
-    fn tell_failure(&self, failure: &Failure) {
+    pub(crate) fn tell_failure(&self, failure: &Failure) {
         self.ports.observer.event(Event::Error {
             message: failure.message.clone(),
             will_retry: false,
             code: failure.client_code(&self.profile),
         });
-    }
-
-    /// Steers that no sampling took: a failed turn keeps them in the history, an interrupted one
-    /// drops them.
-    fn settle_steers(&mut self, turn: &Turn, keep: bool) {
-        let waiting = self.inbox.take_steers();
-        let waiting = turn.untold.iter().cloned().chain(waiting).collect();
-        if keep {
-            self.record_steers(turn, waiting);
-        }
-    }
-
-    fn record_steers(&mut self, turn: &Turn, steers: Vec<(u64, Vec<Value>)>) {
-        for (order, parts) in steers {
-            self.record_user(turn, &parts, order);
-        }
     }
 
     /// Says that records of the thread are not in its rollout.

@@ -43,34 +43,22 @@ pub(super) fn check(masked: &Masked) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{requests, with_records};
+    use super::super::tests::{said, told};
     use super::*;
-    use serde_json::{Value, json};
-
-    fn said(text: &str) -> Value {
-        json!({"type": "message", "role": "user", "content": [{"text": text}]})
-    }
-
-    fn recording(sent: &[Value], items: &[Value]) -> Masked {
-        let meta = json!({"type": "session_meta", "payload": {"id": "<thread:1>",
-            "base_instructions": {"text": "Be brief."}}});
-        let items = items.iter();
-        let items = items.map(|item| json!({"type": "response_item", "payload": item}));
-        with_records(requests(sent), std::iter::once(meta).chain(items).collect())
-    }
+    use serde_json::json;
 
     #[test]
     fn requests_that_grow_as_their_file_does_pass() {
         let [a, b] = [said("a"), said("b")];
         let sent = [json!([a]), json!([a, b])];
-        assert_eq!(check(&recording(&sent, &[a, b])), [""; 0]);
+        assert_eq!(check(&told(&sent, &[a, b])), [""; 0]);
     }
 
     #[test]
     fn an_earlier_request_that_is_no_fold_is_named() {
         let [a, b] = [said("a"), said("b")];
         let sent = [json!([b]), json!([a, b])];
-        let found = check(&recording(&sent, &[a, b]));
+        let found = check(&told(&sent, &[a, b]));
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("request 1: "), "{found:?}");
     }

@@ -364,6 +364,23 @@ pub(crate) mod tests {
         }
     }
 
+    /// A message of the user.
+    pub(crate) fn said(text: &str) -> Value {
+        json!({"type": "message", "role": "user", "content": [{"text": text}]})
+    }
+
+    /// Requests with these inputs, and a rollout of these items behind its `session_meta`.
+    pub(crate) fn told(inputs: &[Value], items: &[Value]) -> Masked {
+        let meta = json!({"type": "session_meta", "payload": {"id": "<thread:1>",
+            "base_instructions": {"text": "Be brief."}}});
+        let items = items.iter();
+        let items = items.map(|item| json!({"type": "response_item", "payload": item}));
+        with_records(
+            requests(inputs),
+            std::iter::once(meta).chain(items).collect(),
+        )
+    }
+
     /// A completed response of these items.
     pub(crate) fn answer(items: Vec<Value>) -> crate::recording::Answer {
         crate::recording::Answer {

@@ -158,21 +158,12 @@ fn head(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{requests, with_records};
+    use super::super::tests::{said, told};
     use super::*;
     use serde_json::json;
 
-    fn said(text: &str) -> Value {
-        json!({"type": "message", "role": "user", "content": [{"text": text}]})
-    }
-
-    fn recording(sent: &[Value], records: &[Value]) -> Masked {
-        let meta = json!({"type": "session_meta", "payload": {"id": "<thread:1>",
-            "base_instructions": {"text": "Be brief."}}});
-        let items = records.iter();
-        let items = items.map(|item| json!({"type": "response_item", "payload": item}));
-        let records = std::iter::once(meta).chain(items).collect();
-        with_records(requests(&[json!(sent)]), records)
+    fn recording(sent: &[Value], items: &[Value]) -> Masked {
+        told(&[json!(sent)], items)
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! `turnproof doctor`: a read-only report on rollout files.
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 
-use super::Exit;
+use super::{Exit, progress_bar};
 use crate::doctor::report::Report;
 use crate::doctor::{Options, examine, report, text};
 use crate::rollout_file::regular;
@@ -102,12 +101,7 @@ struct Bar(ProgressBar);
 
 impl Bar {
     fn new() -> Self {
-        let target = if std::io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let bar = ProgressBar::with_draw_target(None, target);
+        let (bar, _) = progress_bar();
         let style = ProgressStyle::with_template("{bar:40} {bytes}/{total_bytes} {eta}");
         Self(match style {
             Ok(style) => bar.with_style(style),

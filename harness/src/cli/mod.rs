@@ -25,10 +25,12 @@ pub mod show;
 pub mod shrink;
 pub mod simulate;
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::RangedU64ValueParser;
+use indicatif::{ProgressBar, ProgressDrawTarget};
 
 use self::out::complain;
 use crate::rollout_file::regular;
@@ -51,6 +53,17 @@ const SEEDS_MAX: u64 = 1_000_000;
 /// A number of seeds: a command that draws none would say that all is well.
 fn seeds() -> RangedU64ValueParser {
     RangedU64ValueParser::new().range(1..=SEEDS_MAX)
+}
+
+/// A bar on standard error, hidden where that is no terminal, and whether it is one.
+fn progress_bar() -> (ProgressBar, bool) {
+    let is_terminal = std::io::stderr().is_terminal();
+    let target = if is_terminal {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    (ProgressBar::with_draw_target(None, target), is_terminal)
 }
 
 /// The suite of the current folder's checkout.

@@ -1,12 +1,12 @@
 //! `turnproof shrink`: the smallest scenario that still shows something.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::ProgressBar;
 
-use super::Exit;
 use super::context::Context;
+use super::{Exit, progress_bar};
 use crate::golden::versions::Arm;
 use crate::scenario::plain::Tree;
 use crate::scenario::write::write as yaml;
@@ -228,16 +228,8 @@ struct Progress {
 
 impl Progress {
     fn new() -> Self {
-        let is_terminal = std::io::stderr().is_terminal();
-        let target = if is_terminal {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        Self {
-            bar: ProgressBar::with_draw_target(None, target),
-            is_terminal,
-        }
+        let (bar, is_terminal) = progress_bar();
+        Self { bar, is_terminal }
     }
 
     fn tell(&self, runs: u64, best: &Tree) {

@@ -49,7 +49,12 @@ pub(crate) struct Case {
 
 /// All cases of the file.
 pub(crate) fn load() -> Vec<Case> {
-    let entries: Vec<Value> = serde_json::from_str(FILE).expect("the file is JSON");
+    for_each_version(FILE, case)
+}
+
+/// A case of each entry of a file for each version that it was recorded from.
+pub(crate) fn for_each_version<T>(file: &str, case: impl Fn(&Value, &str) -> T) -> Vec<T> {
+    let entries: Vec<Value> = serde_json::from_str(file).expect("the file is JSON");
     let mut cases = Vec::new();
     for entry in &entries {
         for version in entry["versions"].as_array().expect("versions") {

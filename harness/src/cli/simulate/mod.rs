@@ -7,11 +7,11 @@ mod planted;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::ProgressBar;
 
 use self::findings::Findings;
 use super::context::Shard;
-use super::{Exit, jobs};
+use super::{Exit, jobs, progress_bar};
 use crate::cli::out::{complain, say};
 use crate::golden::versions::{Arm, Subject};
 use crate::simulate::coverage::{CELL_SESSIONS_MIN, Coverage};
@@ -294,15 +294,9 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new() -> Self {
-        use std::io::IsTerminal as _;
-        let is_terminal = std::io::stderr().is_terminal();
-        let target = if is_terminal {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
+        let (bar, is_terminal) = progress_bar();
         Self {
-            bar: ProgressBar::with_draw_target(None, target),
+            bar,
             is_terminal,
             began: Instant::now(),
         }

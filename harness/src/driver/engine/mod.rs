@@ -5,6 +5,8 @@
 
 mod budgets;
 mod crash;
+#[cfg(test)]
+mod endless;
 mod hooks;
 pub(crate) mod play;
 mod ports;

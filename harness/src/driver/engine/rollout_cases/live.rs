@@ -10,6 +10,7 @@
 use serde_json::{Value, json};
 
 use super::short_forms::long;
+use crate::driver::history_cases::for_each_version;
 use crate::driver::{Driver, NoVerdict};
 use crate::mask::image_size;
 use crate::scenario::plan::Plan;
@@ -43,14 +44,7 @@ impl Case {
 
 /// All cases of the file.
 pub(super) fn load() -> Vec<Case> {
-    let entries: Vec<Value> = serde_json::from_str(FILE).expect("the file is JSON");
-    let mut cases = Vec::new();
-    for entry in &entries {
-        for version in entry["versions"].as_array().expect("versions") {
-            cases.push(case(entry, version.as_str().expect("a version")));
-        }
-    }
-    cases
+    for_each_version(FILE, case)
 }
 
 fn case(entry: &Value, version: &str) -> Case {

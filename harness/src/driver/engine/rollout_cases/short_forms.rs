@@ -29,6 +29,7 @@ use engine::texts::{COMPACTION_PROMPT, SUMMARY_PREFIX};
 use serde_json::{Map, Value, json};
 
 use crate::driver::engine::WORKSPACE;
+use crate::driver::history_cases::for_each_version;
 
 /// Cases in the file, versions counted one by one.
 pub(super) const CASES: usize = 361;
@@ -78,14 +79,7 @@ impl Case {
 
 /// All cases of the file.
 pub(super) fn load() -> Vec<Case> {
-    let entries: Vec<Value> = serde_json::from_str(FILE).expect("the file is JSON");
-    let mut cases = Vec::new();
-    for entry in &entries {
-        for version in entry["versions"].as_array().expect("versions") {
-            cases.push(case(entry, version.as_str().expect("a version")));
-        }
-    }
-    cases
+    for_each_version(FILE, case)
 }
 
 /// The case of an entry for a version.
