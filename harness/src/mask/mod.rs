@@ -261,6 +261,10 @@ pub const STRUCTURAL: &[(&str, &str)] = &[
         "same_as_body",
         "the metadata header repeats the body's string",
     ),
+    (
+        "window_by_chance",
+        "the handshake of a copied history names its window or a fresh one",
+    ),
     ("rollout_name", "holds the start time and the thread id"),
     (
         "parallel_completion_order",

@@ -5,6 +5,9 @@ use serde_json::{Map, Value};
 use super::{MaskedRequest, Part, Site, State, exact_object, leaf, text, walk};
 use crate::recording::{Answer, Exchange};
 
+/// Stands for a window that two equal runs name differently.
+const WINDOW_BY_CHANCE: &str = "<window by chance>";
+
 /// Masks one request.
 pub(crate) fn request(exchange: &Exchange, state: &mut State) -> MaskedRequest {
     let parsed = exact_object(&exchange.body).map(sort_client_metadata);
@@ -17,7 +20,12 @@ pub(crate) fn request(exchange: &Exchange, state: &mut State) -> MaskedRequest {
     let headers = exchange
         .headers
         .iter()
-        .map(|(name, value)| header(name, value, state))
+        .map(|(name, value)| {
+            let by_chance = exchange
+                .is_handshake()
+                .then(|| window_by_chance(name, value));
+            header(name, by_chance.flatten().as_deref().unwrap_or(value), state)
+        })
         .collect();
     let site = Site {
         part: Part::Body,
@@ -64,6 +72,20 @@ pub(crate) fn raw(line: &str, state: &State) -> Value {
     let mut out = Map::new();
     out.insert("$raw".into(), text::plain(line, &state.places).into());
     Value::Object(out)
+}
+
+/// Metadata of a handshake without the window of a copied history: it is that of the copy or a fresh
+/// one, as the two come to pass (seen on 0.164.0 and 0.171.0); the request behind it tells.
+fn window_by_chance(name: &str, value: &str) -> Option<String> {
+    if name != "x-codex-turn-metadata" {
+        return None;
+    }
+    let mut metadata: Value = serde_json::from_str(value).ok()?;
+    if metadata.get("history_initialization")?.as_str()? == "new" {
+        return None;
+    }
+    *metadata.get_mut("context_window_id")? = WINDOW_BY_CHANCE.into();
+    Some(metadata.to_string())
 }
 
 fn header(name: &str, value: &str, state: &mut State) -> (String, String) {
