@@ -30,11 +30,13 @@ impl Session {
         Err(Failure::fatal(message))
     }
 
+    /// Steers for the next sampling, each with its order number; a cut that asked for it is done.
     pub(crate) fn take_input(&mut self) -> Vec<(u64, Vec<Value>)> {
         self.inbox.take_cut();
         self.inbox.take_steers()
     }
 
+    /// Whether a steer drops the response that is open.
     pub(crate) fn instant_interrupt(&self) -> bool {
         // Over a WebSocket a response is read to its end.
         self.profile.instant_interrupt
@@ -52,6 +54,7 @@ impl Session {
         }
     }
 
+    /// Steers become messages of the user in the history and the rollout.
     pub(crate) fn record_steers(&mut self, turn: &Turn, steers: Vec<(u64, Vec<Value>)>) {
         for (order, parts) in steers {
             self.record_user(turn, &parts, order);

@@ -263,7 +263,7 @@ pub const STRUCTURAL: &[(&str, &str)] = &[
     ),
     (
         "window_by_chance",
-        "the handshake of a copied history names its window or a fresh one",
+        "the handshake of a loaded history names its window or a fresh one",
     ),
     ("rollout_name", "holds the start time and the thread id"),
     (

@@ -204,24 +204,28 @@ fn thread_ids_beside_tools_are_masked_and_schemas_are_not() {
     assert_eq!(tools["tools"][0]["description"], other);
 }
 
-/// Only the handshake of a copied history names its window by chance.
+/// Only the handshake of a loaded history names its window by chance, and it does name a window.
 #[test]
-fn the_window_of_a_copied_history_is_masked_in_its_handshake_alone() {
-    let header = |method: &str, began: &str| {
+fn the_window_of_a_loaded_history_is_masked_in_its_handshake_alone() {
+    let header = |method: &str, began: &str, window: &str| {
         let mut recording = fixture::recording(1);
         let exchange = &mut recording.journal[0];
         exchange.method = method.to_owned();
-        let metadata =
-            json!({"history_initialization": began, "context_window_id": fixture::id(1, 77)});
+        let metadata = json!({"history_initialization": began, "context_window_id": window});
         let name = "x-codex-turn-metadata".to_owned();
         exchange.headers = vec![(name, metadata.to_string())];
         mask(&recording).wire.remove(0).headers.remove(0).1
     };
     let handshake = mock_provider::script::HANDSHAKE_METHOD;
-    assert!(header(handshake, "warm_fork").contains("<window by chance>"));
-    assert!(header(handshake, "cold_resume").contains("<window by chance>"));
-    assert!(header(handshake, "new").contains("<window:1>"));
-    assert!(header("POST", "warm_fork").contains("<window:1>"));
+    let window = fixture::id(1, 77);
+    for began in ["warm_fork", "cold_resume"] {
+        assert!(header(handshake, began, &window).contains("<window by chance>"));
+        assert!(header(handshake, began, "none").contains("\"none\""));
+        assert!(header("POST", began, &window).contains("<window:1>"));
+    }
+    for began in ["new", "supplied_history"] {
+        assert!(header(handshake, began, &window).contains("<window:1>"));
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::ids::is_uuid;
 use super::{MaskedRequest, Part, Site, State, exact_object, leaf, text, walk};
 use crate::recording::{Answer, Exchange};
 
@@ -74,17 +75,22 @@ pub(crate) fn raw(line: &str, state: &State) -> Value {
     Value::Object(out)
 }
 
-/// Metadata of a handshake without the window of a copied history: it is that of the copy or a fresh
-/// one, as the two come to pass (seen on 0.164.0 and 0.171.0); the request behind it tells.
+/// Metadata of a handshake without the window of a history that was loaded: it is that window or a
+/// fresh one, as the two come to pass (upstream finding 14); the request behind it tells.
 fn window_by_chance(name: &str, value: &str) -> Option<String> {
     if name != "x-codex-turn-metadata" {
         return None;
     }
     let mut metadata: Value = serde_json::from_str(value).ok()?;
-    if metadata.get("history_initialization")?.as_str()? == "new" {
+    let began = metadata.get("history_initialization")?.as_str()?;
+    if !["cold_resume", "warm_fork"].contains(&began) {
         return None;
     }
-    *metadata.get_mut("context_window_id")? = WINDOW_BY_CHANCE.into();
+    let window = metadata.get_mut("context_window_id")?;
+    if !window.as_str().is_some_and(is_uuid) {
+        return None;
+    }
+    *window = WINDOW_BY_CHANCE.into();
     Some(metadata.to_string())
 }
 
